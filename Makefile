@@ -1,0 +1,48 @@
+# The two commands of the README are `make demo` and `make test`. Every target makes .venv and
+# installs the package when that has not been done, or when pyproject.toml has changed since.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-all lint format bench clean help
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "ttm_jax needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of extras: a second call installs nothing.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "installing ttm_jax into $(VENV) (a minute or two, once)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "installing ttm_jax and its test tools into $(VENV) (a minute or two, once)"
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed  ## evaluate the score file that ships with the repository
+	@$(BIN)/python -m experiments.evaluate_scores examples/scores_2x2.npz
+
+test: $(VENV)/.installed-dev  ## the test suite (PyTorch parity runs too when torch is installed)
+	@$(BIN)/python -m pytest -n 2
+
+test-all: $(VENV)/.installed-dev  ## the suite with the full-size and long tests
+	@$(BIN)/python -m pytest -m ''
+
+lint: $(VENV)/.installed-dev  ## ruff and mypy
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## let ruff rewrite the files
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev  ## speed and memory, beside PyTorch where torch is installed
+	@for b in benchmarks/[a-z]*.py; do echo "== $$b" && $(BIN)/python $$b || exit 1; done
+
+clean:  ## remove the environment and the runs
+	rm -rf $(VENV) runs

@@ -1,0 +1,18 @@
+"""Strict by default: CPU, 8 virtual devices, no silent promotion, shapes checked at run time."""
+
+import os
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import jax  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# Every annotation of the package is checked when its functions are called.
+_hook = install_import_hook("ttm_jax", "beartype.beartype")
+_hook.__enter__()

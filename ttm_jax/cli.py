@@ -1,0 +1,26 @@
+"""How every command ends: 0, or one clear line and exit code 2, never a traceback for a typo."""
+
+import sys
+from collections.abc import Callable
+
+from ttm_jax.errors import InputError
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Call `main` and leave the process with its exit code.
+
+    `InputError` becomes one line on stderr and exit code 2; Ctrl-C becomes exit code 130. Anything
+    else is a bug and keeps its traceback.
+    """
+    try:
+        code = main()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:  # `... | head` closed the pipe: not an error of ours
+        sys.stderr.close()
+        code = 141
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        code = 130
+    sys.exit(code or 0)
