@@ -1,0 +1,37 @@
+"""Softmax attention on [B, H, N, d] operands.
+
+This layout and the order of operations are chosen for XLA on CPU, and cost nothing on
+accelerators: see benchmarks/README.md.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def attend(
+    query: Float[Array, "b h q d"],
+    key: Float[Array, "b h n d"],
+    value: Float[Array, "b h n d"],
+    *,
+    causal: bool = False,
+    positions: Int[Array, "b q"] | None = None,
+    precision: str | None = None,
+) -> Float[Array, "b h q d"]:
+    """softmax(q k^T / sqrt(d)) v. `positions` (default 0..q-1) tell which keys a causal row sees."""
+    scale = query.shape[-1] ** -0.5
+    logits = jnp.einsum("bhqd,bhnd->bhqn", query * scale, key, precision=precision)
+    if causal:
+        logits = jnp.where(_visible(positions, *logits.shape[2:]), logits, -jnp.inf)
+    top = jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
+    weights = jnp.exp((logits - top).astype(jnp.float32))
+    total = weights.sum(axis=-1, keepdims=True)
+    y = jnp.einsum("bhqn,bhnd->bhqd", weights.astype(value.dtype), value, precision=precision)
+    # Dividing after the second product touches d numbers a row instead of n.
+    return (y / total).astype(value.dtype)
+
+
+def _visible(positions: Int[Array, "b q"] | None, rows: int, columns: int) -> Array:
+    """Which keys each row may look at: those at or before it. [B or 1, 1, q, n]"""
+    row = jnp.arange(rows)[None] if positions is None else positions
+    return row[:, None, :, None] >= jnp.arange(columns)[None, None, None, :]

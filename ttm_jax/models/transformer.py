@@ -1,0 +1,247 @@
+"""The transformer that SigLIP, CLIP and SmolVLM's vision tower share: block, encoder, MAP head.
+
+Parameter names are big_vision's, with the layers of an encoder stacked on a leading axis, so that
+its scanned checkpoints are this tree and compile time does not grow with depth.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ttm_jax.models.attention import attend
+
+Remat = Literal["none", "dots", "block"]
+Activation = Literal["gelu_tanh", "gelu", "quick_gelu"]
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How to compute, as opposed to what: nothing here changes a parameter.
+
+    Parameters stay float32. `precision` is that of every matrix product: "highest" keeps float32
+    exact on TPU, where the default would round to bfloat16 and blur small margins. `remat` trades
+    time for memory in the backward pass: "block" keeps only the input of each block, "dots" also
+    the results of the dense layers, "none" keeps everything.
+    """
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["highest", "high", "default"] = "highest"
+    remat: Remat = "none"
+
+    def with_remat(self, remat: Remat) -> "Compute":
+        return replace(self, remat=remat)
+
+
+@dataclass(frozen=True)
+class TowerConfig:
+    """The sizes of one transformer tower."""
+
+    width: int
+    depth: int
+    heads: int
+    mlp_dim: int
+    activation: Activation = "gelu_tanh"
+    norm_eps: float = 1e-6
+    causal: bool = False
+    compute: Compute = Compute()
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads
+
+
+def quick_gelu(x: Array) -> Array:
+    return x * nn.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "gelu_tanh": partial(nn.gelu, approximate=True),
+    "gelu": partial(nn.gelu, approximate=False),
+    "quick_gelu": quick_gelu,
+}
+
+
+def layer_norm(config: TowerConfig, name: str) -> nn.LayerNorm:
+    # The fast variance E[x^2] - E[x]^2 loses digits: parity with PyTorch needs the two-pass one.
+    return nn.LayerNorm(
+        epsilon=config.norm_eps, use_fast_variance=False, dtype=config.compute.dtype, name=name
+    )
+
+
+class ToHeads(nn.Module):
+    """[B, N, D] -> [B, H, N, d]: query, key or value of every head."""
+
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b h n d"]:
+        c = self.config
+        shape = (c.width, c.heads, c.head_dim)
+        kernel = self.param("kernel", nn.initializers.xavier_uniform(0, (1, 2)), shape)
+        bias = self.param("bias", nn.initializers.zeros, (c.heads, c.head_dim))
+        x, kernel, bias = (a.astype(c.compute.dtype) for a in (x, kernel, bias))
+        y = jnp.einsum("bnw,whd->bhnd", x, kernel, precision=c.compute.precision)
+        return y + bias[None, :, None, :]
+
+
+class FromHeads(nn.Module):
+    """[B, H, N, d] -> [B, N, D]: the output projection."""
+
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h n d"]) -> Float[Array, "b n w"]:
+        c = self.config
+        shape = (c.heads, c.head_dim, c.width)
+        kernel = self.param("kernel", nn.initializers.xavier_uniform((0, 1), 2), shape)
+        bias = self.param("bias", nn.initializers.zeros, (c.width,))
+        x, kernel, bias = (a.astype(c.compute.dtype) for a in (x, kernel, bias))
+        y = jnp.einsum("bhnd,hdw->bnw", x, kernel, precision=c.compute.precision)
+        return y + bias[None, None, :]
+
+
+class Attention(nn.Module):
+    """Multi-head attention of `x` on `context`; big_vision's parameter names and shapes."""
+
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "b q w"],
+        context: Float[Array, "b n w"],
+        positions: Int[Array, "b q"] | None = None,
+    ) -> Float[Array, "b q w"]:
+        """`positions` are those of the rows of `x`, where a causal tower needs them."""
+        c = self.config
+        query = ToHeads(c, name="query")(x)
+        key, value = ToHeads(c, name="key")(context), ToHeads(c, name="value")(context)
+        y = attend(
+            query, key, value, causal=c.causal, positions=positions, precision=c.compute.precision
+        )
+        return FromHeads(c, name="out")(y)
+
+
+class Mlp(nn.Module):
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b n w"]:
+        c = self.config
+        dense = partial(
+            nn.Dense,
+            dtype=c.compute.dtype,
+            precision=c.compute.precision,
+            kernel_init=nn.initializers.xavier_uniform(),
+        )
+        x = dense(c.mlp_dim, name="Dense_0")(x)
+        return dense(c.width, name="Dense_1")(ACTIVATIONS[c.activation](x))
+
+
+class Block(nn.Module):
+    """Pre-norm attention and MLP, each with a residual."""
+
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None
+    ) -> Float[Array, "b q w"]:
+        """With `only`, the output at one position a row: exact, for a fraction of the work.
+
+        Keys and values still come from every position; queries, output projection and MLP do not.
+        """
+        c = self.config
+        context = layer_norm(c, "LayerNorm_0")(x)
+        if only is None:
+            rows, query, positions = x, context, None
+        else:
+            rows, query = take_position(x, only), take_position(context, only)
+            positions = only[:, None]
+        x = rows + Attention(c, name="MultiHeadDotProductAttention_0")(query, context, positions)
+        return x + Mlp(c, name="MlpBlock_0")(layer_norm(c, "LayerNorm_1")(x))
+
+
+def take_position(x: Float[Array, "b n w"], position: Int[Array, "b"]) -> Float[Array, "b 1 w"]:
+    return jnp.take_along_axis(x, position[:, None, None], axis=1)
+
+
+class Encoder(nn.Module):
+    """`depth` blocks, scanned over their stacked parameters, then the final norm."""
+
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None
+    ) -> Float[Array, "b q w"]:
+        """With `only`, the last block and the norm run at that position alone: [B, 1, D]."""
+        c = self.config
+        block = Block(c, parent=None)
+        stacked = self.param("encoderblock", partial(_init_stacked, block, c.depth, x.shape))
+        step = _rematerialise(lambda x, p: (block.apply({"params": p}, x), None), c.compute.remat)
+        if only is None:
+            x, _ = jax.lax.scan(step, x, stacked)
+        else:
+            body = jax.tree.map(lambda p: p[:-1], stacked)
+            last = jax.tree.map(lambda p: p[-1], stacked)
+            x, _ = jax.lax.scan(step, x, body)
+            x = block.apply({"params": last}, x, only)
+        return layer_norm(c, "encoder_norm")(x)
+
+
+def _init_stacked(block: Block, depth: int, shape: tuple[int, ...], key: Array) -> Any:
+    sample = jnp.zeros((1, *shape[1:]), block.config.compute.dtype)
+    return jax.vmap(lambda k: block.init(k, sample)["params"])(jax.random.split(key, depth))
+
+
+def _rematerialise(step: Callable, remat: Remat) -> Callable:
+    if remat == "none":
+        return step
+    policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable if remat == "dots" else None
+    return jax.checkpoint(step, prevent_cse=False, policy=policy)
+
+
+class MAPHead(nn.Module):
+    """Multi-head attention pooling: a learned probe asks all tokens (SigLIP's image tower)."""
+
+    config: TowerConfig
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b w"]:
+        c = self.config
+        probe = self.param("probe", nn.initializers.xavier_uniform(), (1, 1, c.width))
+        probe = jnp.broadcast_to(probe.astype(x.dtype), (x.shape[0], 1, c.width))
+        x = Attention(c, name="MultiHeadDotProductAttention_0")(probe, x)
+        return (x + Mlp(c, name="MlpBlock_0")(layer_norm(c, "LayerNorm_0")(x)))[:, 0]
+
+
+class PatchEmbedding(nn.Module):
+    """Non-overlapping patches as one matrix product, which is what the convolution amounts to."""
+
+    width: int
+    patch: int
+    use_bias: bool
+    compute: Compute
+
+    @nn.compact
+    def __call__(self, pixels: Float[Array, "b h w 3"]) -> Float[Array, "b n width"]:
+        b, h, w, _ = pixels.shape
+        p = self.patch
+        kernel = self.param("kernel", nn.initializers.lecun_normal(), (p, p, 3, self.width))
+        # As a convolution of stride p does, leave out what does not fill a patch (384 = 27 * 14 + 6).
+        x = pixels[:, : h // p * p, : w // p * p].astype(self.compute.dtype)
+        x = x.reshape(b, h // p, p, w // p, p, 3).transpose(0, 1, 3, 2, 4, 5)
+        x = x.reshape(b, -1, p * p * 3)  # [B, N, P*P*3]
+        kernel = kernel.astype(self.compute.dtype).reshape(-1, self.width)
+        x = jnp.dot(x, kernel, precision=self.compute.precision)
+        if self.use_bias:
+            bias = self.param("bias", nn.initializers.zeros, (self.width,))
+            x = x + bias.astype(x.dtype)[None, None, :]
+        return x
