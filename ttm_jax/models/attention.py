@@ -18,7 +18,7 @@ def attend(
     positions: Int[Array, "b q"] | None = None,
     precision: str | None = None,
 ) -> Float[Array, "b h q d"]:
-    """softmax(q k^T / sqrt(d)) v. `positions` (default 0..q-1) tell which keys a causal row sees."""
+    """softmax(q k^T / sqrt(d)) v. A causal row sees the keys up to its position (0, 1, ...)."""
     scale = query.shape[-1] ** -0.5
     logits = jnp.einsum("bhqd,bhnd->bhqn", query * scale, key, precision=precision)
     if causal:

@@ -4,6 +4,7 @@ Parameter names are big_vision's, with the layers of an encoder stacked on a lea
 its scanned checkpoints are this tree and compile time does not grow with depth.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -74,36 +75,37 @@ def layer_norm(config: TowerConfig, name: str) -> nn.LayerNorm:
     )
 
 
-class ToHeads(nn.Module):
-    """[B, N, D] -> [B, H, N, d]: query, key or value of every head."""
+class Linear(nn.Module):
+    """A dense layer between any axes, written as an einsum: "bnw,whd->bhnd" makes heads.
 
-    config: TowerConfig
+    Where the variables hold a "lora" collection, its low-rank term is added without ever forming
+    the full matrix, so that a frozen kernel needs no gradient.
+    """
 
-    @nn.compact
-    def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b h n d"]:
-        c = self.config
-        shape = (c.width, c.heads, c.head_dim)
-        kernel = self.param("kernel", nn.initializers.xavier_uniform(0, (1, 2)), shape)
-        bias = self.param("bias", nn.initializers.zeros, (c.heads, c.head_dim))
-        x, kernel, bias = (a.astype(c.compute.dtype) for a in (x, kernel, bias))
-        y = jnp.einsum("bnw,whd->bhnd", x, kernel, precision=c.compute.precision)
-        return y + bias[None, :, None, :]
-
-
-class FromHeads(nn.Module):
-    """[B, H, N, d] -> [B, N, D]: the output projection."""
-
-    config: TowerConfig
+    spec: str
+    sizes: tuple[int, ...]  # of the kernel
+    compute: Compute
 
     @nn.compact
-    def __call__(self, x: Float[Array, "b h n d"]) -> Float[Array, "b n w"]:
-        c = self.config
-        shape = (c.heads, c.head_dim, c.width)
-        kernel = self.param("kernel", nn.initializers.xavier_uniform((0, 1), 2), shape)
-        bias = self.param("bias", nn.initializers.zeros, (c.width,))
-        x, kernel, bias = (a.astype(c.compute.dtype) for a in (x, kernel, bias))
-        y = jnp.einsum("bhnd,hdw->bnw", x, kernel, precision=c.compute.precision)
-        return y + bias[None, None, :]
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        source, weight, result = re.split(",|->", self.spec)
+        inputs = sum(letter in source for letter in weight)
+        kernel_init = nn.initializers.xavier_uniform(
+            tuple(range(inputs)), tuple(range(inputs, len(weight)))
+        )
+        kernel = self.param("kernel", kernel_init, self.sizes)
+        bias = self.param("bias", nn.initializers.zeros, self.sizes[inputs:])
+        x, kernel, bias = (a.astype(self.compute.dtype) for a in (x, kernel, bias))
+        einsum = partial(jnp.einsum, precision=self.compute.precision)
+        y = einsum(self.spec, x, kernel)
+        if self.has_variable("lora", "a"):
+            down = self.get_variable("lora", "a").astype(x.dtype)  # [inputs..., rank]
+            up = self.get_variable("lora", "b").astype(x.dtype)  # [rank, outputs...]
+            rest = "".join(letter for letter in source if letter not in weight)
+            low = einsum(f"{source},{weight[:inputs]}r->{rest}r", x, down)
+            y = y + einsum(f"{rest}r,r{weight[inputs:]}->{result}", low, up)
+        shape = [n if axis in weight else 1 for n, axis in zip(y.shape, result, strict=True)]
+        return y + bias.reshape(shape)
 
 
 class Attention(nn.Module):
@@ -120,12 +122,17 @@ class Attention(nn.Module):
     ) -> Float[Array, "b q w"]:
         """`positions` are those of the rows of `x`, where a causal tower needs them."""
         c = self.config
-        query = ToHeads(c, name="query")(x)
-        key, value = ToHeads(c, name="key")(context), ToHeads(c, name="value")(context)
+        sizes = (c.width, c.heads, c.head_dim)
+        to_heads = partial(Linear, "bnw,whd->bhnd", sizes, c.compute)
         y = attend(
-            query, key, value, causal=c.causal, positions=positions, precision=c.compute.precision
+            to_heads(name="query")(x),
+            to_heads(name="key")(context),
+            to_heads(name="value")(context),
+            causal=c.causal,
+            positions=positions,
+            precision=c.compute.precision,
         )
-        return FromHeads(c, name="out")(y)
+        return Linear("bhnd,hdw->bnw", (*sizes[1:], c.width), c.compute, name="out")(y)
 
 
 class Mlp(nn.Module):
@@ -134,14 +141,9 @@ class Mlp(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b n w"]:
         c = self.config
-        dense = partial(
-            nn.Dense,
-            dtype=c.compute.dtype,
-            precision=c.compute.precision,
-            kernel_init=nn.initializers.xavier_uniform(),
-        )
-        x = dense(c.mlp_dim, name="Dense_0")(x)
-        return dense(c.width, name="Dense_1")(ACTIVATIONS[c.activation](x))
+        dense = partial(Linear, "bnw,wo->bno", compute=c.compute)
+        x = dense(sizes=(c.width, c.mlp_dim), name="Dense_0")(x)
+        return dense(sizes=(c.mlp_dim, c.width), name="Dense_1")(ACTIVATIONS[c.activation](x))
 
 
 class Block(nn.Module):
@@ -184,21 +186,22 @@ class Encoder(nn.Module):
         """With `only`, the last block and the norm run at that position alone: [B, 1, D]."""
         c = self.config
         block = Block(c, parent=None)
-        stacked = self.param("encoderblock", partial(_init_stacked, block, c.depth, x.shape))
-        step = _rematerialise(lambda x, p: (block.apply({"params": p}, x), None), c.compute.remat)
+        layers = {"params": self.param("encoderblock", partial(_init_stacked, block, x.shape))}
+        if self.has_variable("lora", "encoderblock"):
+            layers["lora"] = self.get_variable("lora", "encoderblock")
+        step = _rematerialise(lambda x, layer: (block.apply(layer, x), None), c.compute.remat)
         if only is None:
-            x, _ = jax.lax.scan(step, x, stacked)
+            x, _ = jax.lax.scan(step, x, layers)
         else:
-            body = jax.tree.map(lambda p: p[:-1], stacked)
-            last = jax.tree.map(lambda p: p[-1], stacked)
-            x, _ = jax.lax.scan(step, x, body)
-            x = block.apply({"params": last}, x, only)
+            x, _ = jax.lax.scan(step, x, jax.tree.map(lambda p: p[:-1], layers))
+            x = block.apply(jax.tree.map(lambda p: p[-1], layers), x, only)
         return layer_norm(c, "encoder_norm")(x)
 
 
-def _init_stacked(block: Block, depth: int, shape: tuple[int, ...], key: Array) -> Any:
+def _init_stacked(block: Block, shape: tuple[int, ...], key: Array) -> Any:
     sample = jnp.zeros((1, *shape[1:]), block.config.compute.dtype)
-    return jax.vmap(lambda k: block.init(k, sample)["params"])(jax.random.split(key, depth))
+    keys = jax.random.split(key, block.config.depth)
+    return jax.vmap(lambda k: block.init(k, sample)["params"])(keys)
 
 
 def _rematerialise(step: Callable, remat: Remat) -> Callable:
@@ -235,7 +238,7 @@ class PatchEmbedding(nn.Module):
         b, h, w, _ = pixels.shape
         p = self.patch
         kernel = self.param("kernel", nn.initializers.lecun_normal(), (p, p, 3, self.width))
-        # As a convolution of stride p does, leave out what does not fill a patch (384 = 27 * 14 + 6).
+        # As a convolution of stride p does, leave out what does not fill a patch (384 = 27*14 + 6).
         x = pixels[:, : h // p * p, : w // p * p].astype(self.compute.dtype)
         x = x.reshape(b, h // p, p, w // p, p, 3).transpose(0, 1, 3, 2, 4, 5)
         x = x.reshape(b, -1, p * p * 3)  # [B, N, P*P*3]
