@@ -1,0 +1,18 @@
+"""A procedural world of pictures and captions: benchmarks of every shape, and text to pretrain on.
+
+`make` gives a benchmark, `training_pairs` pictures with captions. Everything follows from a seed.
+"""
+
+from ttm_jax.data.world.render import render
+from ttm_jax.data.world.training import TrainingText, training_captions, training_pairs
+from ttm_jax.data.world.variants import DISPLAY_SIZE, VARIANTS, make
+
+__all__ = [
+    "DISPLAY_SIZE",
+    "VARIANTS",
+    "TrainingText",
+    "make",
+    "render",
+    "training_captions",
+    "training_pairs",
+]

@@ -1,0 +1,65 @@
+"""Backdrops, light and grain: what changes between the training split and the test split."""
+
+import numpy as np
+
+from ttm_jax.data.world.scene import Look
+
+# Pale in training. The test split mixes in the deeper ones, the more the stronger the shift.
+PALE = (
+    (247, 242, 230),
+    (228, 238, 247),
+    (231, 243, 232),
+    (246, 231, 232),
+    (236, 232, 245),
+    (240, 240, 238),
+    (249, 239, 217),
+    (221, 239, 238),
+)
+DEEP = (
+    (96, 110, 128),
+    (118, 112, 92),
+    (104, 92, 118),
+    (92, 118, 112),
+    (132, 108, 98),
+    (86, 96, 104),
+)
+PATTERNS = ("waves", "grid", "spots")
+EVENING = (0.01, -0.02, -0.08)  # what shift 1 adds to the factors on red, green and blue
+
+
+def draw_look(rng: np.random.Generator, shift: float) -> Look:
+    """One look. Shift 0 is the training split; every part of the shift grows with the number."""
+    pale, other = (np.asarray(PALE[i], float) for i in rng.integers(0, len(PALE), 2))
+    deep = np.asarray(DEEP[rng.integers(0, len(DEEP))], float)
+    base = pale + (deep - pale) * min(1.0, rng.uniform(0.35, 0.65) * shift)
+    gain = rng.uniform(0.95, 1.03) * (1.0 - 0.1 * shift)
+    patterned = rng.random() < min(1.0, 0.15 + 0.4 * shift)
+    pattern = PATTERNS[rng.integers(0, len(PATTERNS))]
+    return Look(
+        base=_rgb(base),
+        far=_rgb(base * rng.uniform(0.86, 1.0) + (other - pale) * 0.5),
+        angle=float(rng.uniform(0, 2 * np.pi)),
+        pattern=pattern if patterned else "plain",
+        contrast=float(rng.uniform(0.01, 0.03) + 0.03 * shift),
+        phase=float(rng.uniform(0, 2 * np.pi)),
+        light=_rgb(np.array([gain * (1.0 + shift * e) for e in EVENING])),
+        shade=float(min(0.9, rng.uniform(0.0, 0.08) + 0.16 * shift)),
+        shade_angle=float(rng.uniform(0, 2 * np.pi)),
+        grain=float(rng.uniform(0.0, 2.0) + 4.5 * shift),
+    )
+
+
+def draw_angle(rng: np.random.Generator, shift: float) -> float:
+    """How far a thing leans, in degrees; never so far that a square could be called a diamond."""
+    most = min(20.0, 6.0 + 8.0 * shift)
+    return float(rng.uniform(-most, most))
+
+
+def draw_scale(rng: np.random.Generator, shift: float) -> float:
+    """One factor on all radii of a scene: the shifted split stands a little further away."""
+    return float(rng.uniform(0.94, 1.0) - min(0.25, 0.08 * shift))
+
+
+def _rgb(values: np.ndarray) -> tuple[float, float, float]:
+    red, green, blue = (float(v) for v in values)
+    return red, green, blue

@@ -1,0 +1,362 @@
+"""The benchmarks of the world: one function a variant, each mirroring a structure of the paper.
+
+Within a group the pictures share the backdrop, the light and every attribute that the captions do
+not differ in; the captions share their wording.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from ttm_jax.data.groups import Group, GroupedDataset
+from ttm_jax.data.world.captions import Claim, Mention, draw_wording, say
+from ttm_jax.data.world.looks import draw_angle, draw_look, draw_scale
+from ttm_jax.data.world.render import render
+from ttm_jax.data.world.scene import (
+    COLORS,
+    DIRECTIONS,
+    OPPOSITE,
+    RADIUS,
+    SHAPES,
+    TEXTURES,
+    Look,
+    Scene,
+    Thing,
+    draw_kinds,
+    place,
+)
+from ttm_jax.data.world.training import draw_texture, not_coverable
+from ttm_jax.errors import InputError
+
+BENCHMARK_STREAM = 3  # see training.py: no random number is shared with the training split
+SPLITS = ("train", "test")
+STRONGEST_SHIFT = 3.0
+DISPLAY_SIZE = 160
+ATTEMPTS = 300
+JITTER = 0.01
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A group before it is drawn and worded: scene i shows what claim i says."""
+
+    scenes: tuple[Scene, ...]
+    claims: tuple[Claim, ...]
+    tags: tuple[str, ...]
+
+
+def _stage(
+    rng: np.random.Generator,
+    shift: float,
+    layout: str,
+    count: int = 2,
+    size: str = "medium",
+    textured: float = 0.2,
+) -> tuple[tuple[Thing, ...], Look]:
+    """Things that differ in shape and colour, and the look that all pictures of a group share."""
+    shapes = draw_kinds(rng, SHAPES, count, shift)
+    while layout == "overlap" and any(not_coverable(shape) for shape in shapes):
+        shapes = draw_kinds(rng, SHAPES, count, shift)
+    colors = draw_kinds(rng, COLORS, count, shift)
+    radius = RADIUS[size] * draw_scale(rng, shift) * (0.92 if count == 3 else 1.0)
+    if layout == "any":
+        layout = ("row", "column", "scatter")[int(rng.integers(3))]
+    things = tuple(
+        Thing(shape, color, draw_texture(rng, textured), size, x, y, radius, draw_angle(rng, shift))
+        for shape, color, (x, y) in zip(
+            shapes, colors, place(rng, [radius] * count, layout), strict=True
+        )
+    )
+    return things, draw_look(rng, shift)
+
+
+def _picture(rng: np.random.Generator, things: Sequence[Thing], look: Look) -> Scene:
+    """Two photographs of one thing are never the same to the pixel."""
+    moved = tuple(
+        replace(t, x=t.x + float(rng.uniform(-JITTER, JITTER)), y=t.y + float(dy))
+        for t, dy in zip(things, rng.uniform(-JITTER, JITTER, len(things)), strict=True)
+    )
+    return Scene(moved, look, int(rng.integers(2**31)))
+
+
+def _mention(thing: Thing, *attributes: str) -> Mention:
+    texture = thing.texture if "texture" in attributes else None
+    size = thing.size if "size" in attributes else None
+    return Mention(thing.shape, thing.color, texture, size)
+
+
+def _say_all(order: Sequence[int], things: Sequence[Thing], *attributes: str) -> Claim:
+    return Claim(tuple(_mention(things[i], *attributes) for i in order))
+
+
+def _order(rng: np.random.Generator, count: int) -> list[int]:
+    return [int(i) for i in rng.permutation(count)]
+
+
+def _color_cycle(rng: np.random.Generator, shift: float, count: int, images: int) -> Draft:
+    """Picture r gives thing i the colour of thing i + r."""
+    things, look = _stage(rng, shift, "any", count)
+    order = _order(rng, count)
+    turns = [
+        tuple(replace(t, color=things[(i + r) % count].color) for i, t in enumerate(things))
+        for r in range(count)
+    ]
+    return Draft(
+        tuple(_picture(rng, turned, look) for turned in turns[:images]),
+        tuple(_say_all(order, turned) for turned in turns),
+        ("differs:color", f"objects:{count}"),
+    )
+
+
+def _color_swap(rng: np.random.Generator, shift: float) -> Draft:
+    return _color_cycle(rng, shift, 2, 2)
+
+
+def _color_cycle_3x3(rng: np.random.Generator, shift: float) -> Draft:
+    return _color_cycle(rng, shift, 3, 3)
+
+
+def _color_cycle_2x3(rng: np.random.Generator, shift: float) -> Draft:
+    return _color_cycle(rng, shift, 3, 2)
+
+
+def _texture_swap(rng: np.random.Generator, shift: float) -> Draft:
+    things, look = _stage(rng, shift, "any")
+    first, second = (TEXTURES[1 + int(i)] for i in rng.permutation(len(TEXTURES) - 1)[:2])
+    order = _order(rng, 2)
+    both = [
+        (replace(things[0], texture=a), replace(things[1], texture=b))
+        for a, b in ((first, second), (second, first))
+    ]
+    return Draft(
+        tuple(_picture(rng, pair, look) for pair in both),
+        tuple(_say_all(order, pair, "texture") for pair in both),
+        ("differs:texture", "objects:2"),
+    )
+
+
+def _size_swap(rng: np.random.Generator, shift: float) -> Draft:
+    # Room for two large things, whichever of them will be the small one.
+    (a, b), look = _stage(rng, shift, "any", size="large")
+    little = {"size": "small", "radius": a.radius * RADIUS["small"] / RADIUS["large"]}
+    order = _order(rng, 2)
+    both = [(a, replace(b, **little)), (replace(a, **little), b)]
+    return Draft(
+        tuple(_picture(rng, pair, look) for pair in both),
+        tuple(_say_all(order, pair, "size") for pair in both),
+        ("differs:size", "objects:2"),
+    )
+
+
+def _exchange(a: Thing, b: Thing) -> tuple[Thing, Thing]:
+    """The same two things, each in the other's place."""
+    return replace(a, x=b.x, y=b.y), replace(b, x=a.x, y=a.y)
+
+
+def _relation_pair(rng: np.random.Generator, shift: float, layout: str, relation: str) -> Draft:
+    """The same two things, once in this relation and once in the opposite one."""
+    (a, b), look = _stage(rng, shift, layout)
+    scenes = [_picture(rng, (a, b), look), _picture(rng, _exchange(a, b), look)]
+    # `a` is left of, or above, `b` in the first picture.
+    relations = [relation, OPPOSITE[relation]]
+    subject, other = a, b
+    if rng.random() < 0.5:  # speak of `b` first; then the relation turns around
+        subject, other = b, a
+        relations.reverse()
+    if rng.random() < 0.5:
+        scenes.reverse()
+        relations.reverse()
+    mentions = (_mention(subject), _mention(other))
+    return Draft(
+        tuple(scenes),
+        tuple(Claim(mentions, r) for r in relations),
+        ("differs:relation", f"relation:{relation}-{OPPOSITE[relation]}", "objects:2"),
+    )
+
+
+def _left_right(rng: np.random.Generator, shift: float) -> Draft:
+    return _relation_pair(rng, shift, "row", "left")
+
+
+def _above_below(rng: np.random.Generator, shift: float) -> Draft:
+    return _relation_pair(rng, shift, "column", "above")
+
+
+def _front_behind(rng: np.random.Generator, shift: float) -> Draft:
+    (a, b), look = _stage(rng, shift, "overlap", size="large")
+    mentions = (_mention(a), _mention(b))
+    # Whatever is drawn later lies in front.
+    return Draft(
+        (_picture(rng, (b, a), look), _picture(rng, (a, b), look)),
+        (Claim(mentions, "front"), Claim(mentions, "behind")),
+        ("differs:relation", "relation:front-behind", "objects:2"),
+    )
+
+
+def _relation_choice(rng: np.random.Generator, shift: float) -> Draft:
+    right, *others = (DIRECTIONS[int(i)] for i in rng.permutation(len(DIRECTIONS)))
+    (a, b), look = _stage(rng, shift, "row" if right in ("left", "right") else "column")
+    if right in ("right", "below"):
+        a, b = _exchange(a, b)
+    mentions = (_mention(a), _mention(b))
+    return Draft(
+        (_picture(rng, (a, b), look),),
+        tuple(Claim(mentions, relation) for relation in (right, *others)),
+        ("differs:relation", f"relation:{right}", "objects:2"),
+    )
+
+
+def _choice(
+    rng: np.random.Generator,
+    things: tuple[Thing, Thing],
+    look: Look,
+    true: Sequence[Mention],
+    false: Sequence[Mention],
+    tag: str,
+) -> Draft:
+    """One picture, the true caption and the false one, in the same order of mention."""
+    order = _order(rng, 2)
+    claims = tuple(Claim(tuple(said[i] for i in order)) for said in (true, false))
+    return Draft((_picture(rng, things, look),), claims, (tag, "objects:2"))
+
+
+def _replace_color(rng: np.random.Generator, shift: float) -> Draft:
+    (a, b), look = _stage(rng, shift, "any")
+    spare = {c: w for c, w in COLORS.items() if c not in (a.color, b.color)}
+    false = replace(_mention(a), color=draw_kinds(rng, spare, 1, shift)[0])
+    true = (_mention(a), _mention(b))
+    return _choice(rng, (a, b), look, true, (false, true[1]), "differs:color")
+
+
+def _replace_shape(rng: np.random.Generator, shift: float) -> Draft:
+    (a, b), look = _stage(rng, shift, "any")
+    spare = {s: w for s, w in SHAPES.items() if s not in (a.shape, b.shape)}
+    false = replace(_mention(a), shape=draw_kinds(rng, spare, 1, shift)[0])
+    true = (_mention(a), _mention(b))
+    return _choice(rng, (a, b), look, true, (false, true[1]), "differs:shape")
+
+
+def _swap_attribute(rng: np.random.Generator, shift: float) -> Draft:
+    (a, b), look = _stage(rng, shift, "any")
+    true = (_mention(a), _mention(b))
+    false = (replace(true[0], color=b.color), replace(true[1], color=a.color))
+    return _choice(rng, (a, b), look, true, false, "differs:color")
+
+
+def _add_attribute(rng: np.random.Generator, shift: float) -> Draft:
+    """The true caption is silent about the attribute that the false one gets wrong."""
+    (a, b), look = _stage(rng, shift, "any", textured=0.0, size="large")
+    true = (_mention(a), _mention(b))
+    if rng.random() < 0.5:
+        false = replace(true[0], texture=TEXTURES[int(rng.integers(1, len(TEXTURES)))])
+        return _choice(rng, (a, b), look, true, (false, true[1]), "differs:texture")
+    if rng.random() < 0.5:
+        shrink = RADIUS["small"] / RADIUS["large"]
+        a = replace(a, size="small", radius=a.radius * shrink)
+    false = replace(true[0], size="large" if a.size == "small" else "small")
+    return _choice(rng, (a, b), look, true, (false, true[1]), "differs:size")
+
+
+@dataclass(frozen=True)
+class Variant:
+    draft: Callable[[np.random.Generator, float], Draft]
+    shape: tuple[int, int]  # pictures and captions of a group
+    about: str
+
+
+VARIANTS: Mapping[str, Variant] = MappingProxyType(
+    {
+        "color_swap": Variant(_color_swap, (2, 2), "two things exchange their colours"),
+        "texture_swap": Variant(_texture_swap, (2, 2), "two things exchange their textures"),
+        "size_swap": Variant(_size_swap, (2, 2), "large and small change places"),
+        "left_right": Variant(_left_right, (2, 2), "to the left of, or to the right of"),
+        "above_below": Variant(_above_below, (2, 2), "above, or below"),
+        "front_behind": Variant(_front_behind, (2, 2), "in front of, or behind"),
+        "relation_choice": Variant(_relation_choice, (1, 4), "left, right, above or below"),
+        "replace_color": Variant(_replace_color, (1, 2), "one colour in the caption is wrong"),
+        "replace_shape": Variant(_replace_shape, (1, 2), "one shape in the caption is wrong"),
+        "swap_attribute": Variant(_swap_attribute, (1, 2), "the caption exchanges the colours"),
+        "add_attribute": Variant(_add_attribute, (1, 2), "the caption adds what is not so"),
+        "color_cycle": Variant(_color_cycle_3x3, (3, 3), "three things pass their colours on"),
+        "color_cycle_2x3": Variant(_color_cycle_2x3, (2, 3), "the same with a caption too many"),
+    }
+)
+
+
+def make(
+    variant: str,
+    groups: int = 200,
+    seed: int = 0,
+    shift: float = 1.0,
+    size: int = DISPLAY_SIZE,
+    split: str = "test",
+) -> GroupedDataset:
+    """A benchmark of the world; the same arguments always give the same pictures and captions.
+
+    The `train` split is made of other groups from the distribution of the training pictures and
+    has no shift; `shift` is the strength of the test split's: 0 none, 1 moderate, 2 strong.
+    """
+    drafted = drafts(variant, groups, seed, shift, split)
+    made = []
+    for number, draft in enumerate(drafted):
+        wording = draw_wording(_rng(variant, seed, split, number, ATTEMPTS))
+        made.append(
+            Group(
+                id=f"{variant}-{split}-{seed}-{number:04d}",
+                images=tuple(render(scene, size) for scene in draft.scenes),
+                captions=tuple(say(claim, wording) for claim in draft.claims),
+                truth=tuple(range(len(draft.scenes))),
+                tags=draft.tags,
+            )
+        )
+    return GroupedDataset.from_groups(made, name=f"world-{variant}-{split}")
+
+
+def drafts(
+    variant: str, groups: int = 200, seed: int = 0, shift: float = 1.0, split: str = "test"
+) -> list[Draft]:
+    """The meaning of the same groups, without pixels and words.
+
+    No two groups speak of the same things: pooled, a caption still is true of one picture only.
+    """
+    _check(variant, groups, shift, split)
+    kept: list[Draft] = []
+    seen: set[frozenset[tuple[str, str | None]]] = set()
+    for number in range(groups):
+        for attempt in range(ATTEMPTS):
+            rng = _rng(variant, seed, split, number, attempt)
+            draft = VARIANTS[variant].draft(rng, shift if split == "test" else 0.0)
+            spoken_of = {
+                frozenset((m.shape, m.color) for m in claim.mentions) for claim in draft.claims
+            }
+            if not spoken_of & seen:
+                break
+        else:
+            raise InputError(
+                f"{variant} has no more groups that differ from the first {number}; "
+                f"ask for at most {number} instead of {groups}"
+            )
+        seen |= spoken_of
+        kept.append(draft)
+    return kept
+
+
+def _check(variant: str, groups: int, shift: float, split: str) -> None:
+    if variant not in VARIANTS:
+        raise InputError(f"variant {variant!r} is not one of {', '.join(VARIANTS)}")
+    if split not in SPLITS:
+        raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
+    if groups < 1:
+        raise InputError(f"groups is {groups}; expected at least 1")
+    if not 0.0 <= shift <= STRONGEST_SHIFT:
+        raise InputError(f"shift is {shift}; expected 0 (none) to {STRONGEST_SHIFT:g}; 1 is usual")
+
+
+def _rng(variant: str, seed: int, split: str, number: int, attempt: int) -> np.random.Generator:
+    name = zlib.crc32(variant.encode())  # unlike hash(), the same in every process
+    return np.random.default_rng(
+        [BENCHMARK_STREAM, seed, name, SPLITS.index(split), number, attempt]
+    )
