@@ -3,12 +3,14 @@
 `make` gives a benchmark, `training_pairs` pictures with captions. Everything follows from a seed.
 """
 
+from ttm_jax.data.world.benchmark import DISPLAY_SIZE, SPLITS, make
 from ttm_jax.data.world.render import render
 from ttm_jax.data.world.training import TrainingText, training_captions, training_pairs
-from ttm_jax.data.world.variants import DISPLAY_SIZE, VARIANTS, make
+from ttm_jax.data.world.variants import VARIANTS
 
 __all__ = [
     "DISPLAY_SIZE",
+    "SPLITS",
     "VARIANTS",
     "TrainingText",
     "make",

@@ -109,7 +109,7 @@ RELATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "right": (" to the right of ", " on the right of ", " right of ", " is to the right of "),
         "above": (" above ", " over ", " higher than ", " is above "),
         "below": (" below ", " under ", " lower than ", " is below "),
-        "front": (" in front of ", " in front of ", " before ", " is in front of "),
+        "front": (" in front of ", " in front of ", " in front of ", " is in front of "),
         "behind": (" behind ", " behind ", " behind ", " is behind "),
     }
 )

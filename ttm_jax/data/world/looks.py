@@ -16,12 +16,12 @@ PALE = (
     (221, 239, 238),
 )
 DEEP = (
-    (96, 110, 128),
-    (118, 112, 92),
-    (104, 92, 118),
-    (92, 118, 112),
-    (132, 108, 98),
-    (86, 96, 104),
+    (72, 98, 140),
+    (124, 120, 74),
+    (110, 82, 126),
+    (70, 118, 114),
+    (146, 104, 84),
+    (84, 92, 104),
 )
 PATTERNS = ("waves", "grid", "spots")
 EVENING = (0.01, -0.02, -0.08)  # what shift 1 adds to the factors on red, green and blue
@@ -45,7 +45,7 @@ def draw_look(rng: np.random.Generator, shift: float) -> Look:
         light=_rgb(np.array([gain * (1.0 + shift * e) for e in EVENING])),
         shade=float(min(0.9, rng.uniform(0.0, 0.08) + 0.16 * shift)),
         shade_angle=float(rng.uniform(0, 2 * np.pi)),
-        grain=float(rng.uniform(0.0, 2.0) + 4.5 * shift),
+        grain=float(rng.uniform(0.0, 2.0) + 3.5 * shift),
     )
 
 

@@ -42,8 +42,11 @@ COLORS: Mapping[str, float] = MappingProxyType(
         "turquoise": 0.25,
     }
 )
+# Too thin to show a texture, or to be recognised when something else covers a part of them.
+THIN = frozenset({"ring", "cross", "moon", "drop", "bolt"})
+SOLID: Mapping[str, float] = MappingProxyType({s: w for s, w in SHAPES.items() if s not in THIN})
 TEXTURES = ("plain", "striped", "dotted", "checked")
-RADIUS: Mapping[str, float] = MappingProxyType({"small": 0.1, "medium": 0.15, "large": 0.2})
+RADIUS: Mapping[str, float] = MappingProxyType({"small": 0.11, "medium": 0.165, "large": 0.215})
 DIRECTIONS = ("left", "right", "above", "below")
 OPPOSITE: Mapping[str, str] = MappingProxyType(
     {
@@ -66,7 +69,7 @@ class Thing:
     size: str = "medium"
     x: float = 0.5
     y: float = 0.5
-    radius: float = 0.15
+    radius: float = RADIUS["medium"]
     angle: float = 0.0  # degrees
 
 
@@ -109,6 +112,12 @@ def shifted_weights(weights: Mapping[str, float], shift: float) -> np.ndarray:
     """How often each is drawn in a split: as in training at shift 0, all alike at 1, turned
     around at 2."""
     return np.fromiter(weights.values(), float) ** (1.0 - shift)
+
+
+def draw_texture(rng: np.random.Generator, share: float) -> str:
+    """A texture for this share of the things, plain for the others."""
+    pick, which = rng.random(2)
+    return TEXTURES[1 + int(which * (len(TEXTURES) - 1))] if pick < share else "plain"
 
 
 def draw_kinds(

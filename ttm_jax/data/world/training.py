@@ -21,10 +21,11 @@ from ttm_jax.data.world.scene import (
     OPPOSITE,
     RADIUS,
     SHAPES,
-    TEXTURES,
+    THIN,
     Scene,
     Thing,
     draw_kinds,
+    draw_texture,
     place,
     related,
 )
@@ -132,10 +133,10 @@ def draw_scene(rng: np.random.Generator, shift: float = 0.0) -> Scene:
     if count > 1 and rng.random() < 0.1:
         for attribute in (shapes, colors, sizes, textures):
             attribute[1] = attribute[0]
-    scale = draw_scale(rng, shift) * (0.85 if count == 3 else 1.0)
+    scale = draw_scale(rng, shift) * (0.82 if count == 3 else 1.0)
     radii = [RADIUS[size] * scale for size in sizes]
     layout = LAYOUTS[int(np.searchsorted(LAYOUTS_BELOW, rng.random()))]
-    if layout == "overlap" and (count != 2 or not_coverable(shapes[0])):
+    if layout == "overlap" and (count != 2 or shapes[0] in THIN):
         layout = "scatter"
     places = place(rng, radii, layout)
     things = tuple(
@@ -145,17 +146,6 @@ def draw_scene(rng: np.random.Generator, shift: float = 0.0) -> Scene:
         )
     )
     return Scene(things, draw_look(rng, shift), int(rng.integers(2**31)))
-
-
-def draw_texture(rng: np.random.Generator, share: float) -> str:
-    """A texture for this share of the things, plain for the others."""
-    pick, which = rng.random(2)
-    return TEXTURES[1 + int(which * (len(TEXTURES) - 1))] if pick < share else "plain"
-
-
-def not_coverable(shape: str) -> bool:
-    """Thin shapes are not recognised any more when another thing covers a part of them."""
-    return shape in ("ring", "moon", "bolt", "cross", "drop")
 
 
 def describe(rng: np.random.Generator, scene: Scene, config: TrainingText) -> Claim:
@@ -169,7 +159,7 @@ def describe(rng: np.random.Generator, scene: Scene, config: TrainingText) -> Cl
                 relation = OPPOSITE[relation]
             mentions = _misbind(rng, [_mention(rng, t, config) for t in (a, b)], config)
             return Claim(tuple(mentions), relation)
-    rng.shuffle(things)  # type: ignore[arg-type]
+    rng.shuffle(things)
     if len(things) > 1 and rng.random() < config.omit:
         things.pop()
     mentions = _counted([_mention(rng, t, config) for t in things], scene)

@@ -4,38 +4,32 @@ Within a group the pictures share the backdrop, the light and every attribute th
 not differ in; the captions share their wording.
 """
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 
-from ttm_jax.data.groups import Group, GroupedDataset
-from ttm_jax.data.world.captions import Claim, Mention, draw_wording, say
+from ttm_jax.data.world.captions import Claim, Mention
 from ttm_jax.data.world.looks import draw_angle, draw_look, draw_scale
-from ttm_jax.data.world.render import render
 from ttm_jax.data.world.scene import (
     COLORS,
     DIRECTIONS,
     OPPOSITE,
     RADIUS,
     SHAPES,
+    SOLID,
     TEXTURES,
+    THIN,
     Look,
     Scene,
     Thing,
     draw_kinds,
+    draw_texture,
     place,
 )
-from ttm_jax.data.world.training import draw_texture, not_coverable
-from ttm_jax.errors import InputError
 
-BENCHMARK_STREAM = 3  # see training.py: no random number is shared with the training split
-SPLITS = ("train", "test")
-STRONGEST_SHIFT = 3.0
-DISPLAY_SIZE = 160
-ATTEMPTS = 300
+# Two photographs of the same things are never the same to the pixel: centres move by up to this.
 JITTER = 0.01
 
 
@@ -55,26 +49,25 @@ def _stage(
     count: int = 2,
     size: str = "medium",
     textured: float = 0.2,
+    shapes: Mapping[str, float] = SHAPES,
 ) -> tuple[tuple[Thing, ...], Look]:
     """Things that differ in shape and colour, and the look that all pictures of a group share."""
-    shapes = draw_kinds(rng, SHAPES, count, shift)
-    while layout == "overlap" and any(not_coverable(shape) for shape in shapes):
-        shapes = draw_kinds(rng, SHAPES, count, shift)
+    names = draw_kinds(rng, shapes, count, shift)
     colors = draw_kinds(rng, COLORS, count, shift)
-    radius = RADIUS[size] * draw_scale(rng, shift) * (0.92 if count == 3 else 1.0)
+    radius = RADIUS[size] * draw_scale(rng, shift) * (0.82 if count == 3 else 1.0)
     if layout == "any":
         layout = ("row", "column", "scatter")[int(rng.integers(3))]
+    textures = [draw_texture(rng, 0.0 if name in THIN else textured) for name in names]
+    places = place(rng, [radius] * count, layout)
     things = tuple(
-        Thing(shape, color, draw_texture(rng, textured), size, x, y, radius, draw_angle(rng, shift))
-        for shape, color, (x, y) in zip(
-            shapes, colors, place(rng, [radius] * count, layout), strict=True
-        )
+        Thing(name, color, texture, size, x, y, radius, draw_angle(rng, shift))
+        for name, color, texture, (x, y) in zip(names, colors, textures, places, strict=True)
     )
     return things, draw_look(rng, shift)
 
 
 def _picture(rng: np.random.Generator, things: Sequence[Thing], look: Look) -> Scene:
-    """Two photographs of one thing are never the same to the pixel."""
+    """One photograph of the things: a little jitter, its own grain."""
     moved = tuple(
         replace(t, x=t.x + float(rng.uniform(-JITTER, JITTER)), y=t.y + float(dy))
         for t, dy in zip(things, rng.uniform(-JITTER, JITTER, len(things)), strict=True)
@@ -124,7 +117,7 @@ def _color_cycle_2x3(rng: np.random.Generator, shift: float) -> Draft:
 
 
 def _texture_swap(rng: np.random.Generator, shift: float) -> Draft:
-    things, look = _stage(rng, shift, "any")
+    things, look = _stage(rng, shift, "any", size="large", shapes=SOLID)
     first, second = (TEXTURES[1 + int(i)] for i in rng.permutation(len(TEXTURES) - 1)[:2])
     order = _order(rng, 2)
     both = [
@@ -138,12 +131,15 @@ def _texture_swap(rng: np.random.Generator, shift: float) -> Draft:
     )
 
 
+def _shrunk(thing: Thing) -> Thing:
+    return replace(thing, size="small", radius=thing.radius * RADIUS["small"] / RADIUS[thing.size])
+
+
 def _size_swap(rng: np.random.Generator, shift: float) -> Draft:
     # Room for two large things, whichever of them will be the small one.
     (a, b), look = _stage(rng, shift, "any", size="large")
-    little = {"size": "small", "radius": a.radius * RADIUS["small"] / RADIUS["large"]}
     order = _order(rng, 2)
-    both = [(a, replace(b, **little)), (replace(a, **little), b)]
+    both = [(a, _shrunk(b)), (_shrunk(a), b)]
     return Draft(
         tuple(_picture(rng, pair, look) for pair in both),
         tuple(_say_all(order, pair, "size") for pair in both),
@@ -186,7 +182,7 @@ def _above_below(rng: np.random.Generator, shift: float) -> Draft:
 
 
 def _front_behind(rng: np.random.Generator, shift: float) -> Draft:
-    (a, b), look = _stage(rng, shift, "overlap", size="large")
+    (a, b), look = _stage(rng, shift, "overlap", size="large", shapes=SOLID)
     mentions = (_mention(a), _mention(b))
     # Whatever is drawn later lies in front.
     return Draft(
@@ -254,8 +250,7 @@ def _add_attribute(rng: np.random.Generator, shift: float) -> Draft:
         false = replace(true[0], texture=TEXTURES[int(rng.integers(1, len(TEXTURES)))])
         return _choice(rng, (a, b), look, true, (false, true[1]), "differs:texture")
     if rng.random() < 0.5:
-        shrink = RADIUS["small"] / RADIUS["large"]
-        a = replace(a, size="small", radius=a.radius * shrink)
+        a = _shrunk(a)
     false = replace(true[0], size="large" if a.size == "small" else "small")
     return _choice(rng, (a, b), look, true, (false, true[1]), "differs:size")
 
@@ -284,79 +279,3 @@ VARIANTS: Mapping[str, Variant] = MappingProxyType(
         "color_cycle_2x3": Variant(_color_cycle_2x3, (2, 3), "the same with a caption too many"),
     }
 )
-
-
-def make(
-    variant: str,
-    groups: int = 200,
-    seed: int = 0,
-    shift: float = 1.0,
-    size: int = DISPLAY_SIZE,
-    split: str = "test",
-) -> GroupedDataset:
-    """A benchmark of the world; the same arguments always give the same pictures and captions.
-
-    The `train` split is made of other groups from the distribution of the training pictures and
-    has no shift; `shift` is the strength of the test split's: 0 none, 1 moderate, 2 strong.
-    """
-    drafted = drafts(variant, groups, seed, shift, split)
-    made = []
-    for number, draft in enumerate(drafted):
-        wording = draw_wording(_rng(variant, seed, split, number, ATTEMPTS))
-        made.append(
-            Group(
-                id=f"{variant}-{split}-{seed}-{number:04d}",
-                images=tuple(render(scene, size) for scene in draft.scenes),
-                captions=tuple(say(claim, wording) for claim in draft.claims),
-                truth=tuple(range(len(draft.scenes))),
-                tags=draft.tags,
-            )
-        )
-    return GroupedDataset.from_groups(made, name=f"world-{variant}-{split}")
-
-
-def drafts(
-    variant: str, groups: int = 200, seed: int = 0, shift: float = 1.0, split: str = "test"
-) -> list[Draft]:
-    """The meaning of the same groups, without pixels and words.
-
-    No two groups speak of the same things: pooled, a caption still is true of one picture only.
-    """
-    _check(variant, groups, shift, split)
-    kept: list[Draft] = []
-    seen: set[frozenset[tuple[str, str | None]]] = set()
-    for number in range(groups):
-        for attempt in range(ATTEMPTS):
-            rng = _rng(variant, seed, split, number, attempt)
-            draft = VARIANTS[variant].draft(rng, shift if split == "test" else 0.0)
-            spoken_of = {
-                frozenset((m.shape, m.color) for m in claim.mentions) for claim in draft.claims
-            }
-            if not spoken_of & seen:
-                break
-        else:
-            raise InputError(
-                f"{variant} has no more groups that differ from the first {number}; "
-                f"ask for at most {number} instead of {groups}"
-            )
-        seen |= spoken_of
-        kept.append(draft)
-    return kept
-
-
-def _check(variant: str, groups: int, shift: float, split: str) -> None:
-    if variant not in VARIANTS:
-        raise InputError(f"variant {variant!r} is not one of {', '.join(VARIANTS)}")
-    if split not in SPLITS:
-        raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
-    if groups < 1:
-        raise InputError(f"groups is {groups}; expected at least 1")
-    if not 0.0 <= shift <= STRONGEST_SHIFT:
-        raise InputError(f"shift is {shift}; expected 0 (none) to {STRONGEST_SHIFT:g}; 1 is usual")
-
-
-def _rng(variant: str, seed: int, split: str, number: int, attempt: int) -> np.random.Generator:
-    name = zlib.crc32(variant.encode())  # unlike hash(), the same in every process
-    return np.random.default_rng(
-        [BENCHMARK_STREAM, seed, name, SPLITS.index(split), number, attempt]
-    )
