@@ -1,0 +1,161 @@
+"""big_vision's .npz checkpoints of two-tower SigLIP and SigLIP 2 -> our parameters, and back.
+
+Its tree is ours, so only two things vary: layers come stacked under "encoderblock" (its
+`scan=True`) or one by one as "encoderblock_0", ...; and the tree may stand under a prefix.
+"""
+
+from dataclasses import replace
+from itertools import count
+from math import isqrt
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ttm_jax.errors import InputError
+from ttm_jax.models.siglip import SigLIPConfig
+from ttm_jax.models.transformer import Compute, TowerConfig
+from ttm_jax.weights import hub, npz_files
+from ttm_jax.weights.checkpoint_files import (
+    DEFAULT_COMPUTE,
+    Checkpoint,
+    Config,
+    Params,
+    Shape,
+    Tensors,
+    expected_shapes,
+    make_checkpoint,
+)
+from ttm_jax.weights.layout import LAYER, Rule, to_ours, to_theirs
+from ttm_jax.weights.positions import at_image_size
+
+Style = Literal["scan", "unrolled"]
+
+# Where the tree of a model may stand: beside optimizer state (of optax, of older Flax), or alone.
+_PREFIXES = ("params/", "opt/target/", "")
+_VISION, _TEXT = "img/Transformer", "txt/Encoder_0"
+_QUERY = "MultiHeadDotProductAttention_0/query/kernel"
+_MLP = "MlpBlock_0/Dense_0/kernel"
+_TEXT_POSITIONS, _SECOND_POSITIONS = "txt/pos_embedding", "txt/Encoder_0/pos_embedding"
+# Ours, outside the tree: the shapes do not tell 384 px from 378 where patches are of 14.
+_IMAGE_SIZE = "image_size"
+
+
+def load(
+    path_or_url: str | Path, *, compute: Compute = DEFAULT_COMPUTE, image_size: int | None = None
+) -> Checkpoint:
+    """Read a two-tower file from a local path, or from gs:// where gcsfs is installed.
+
+    All sizes come from the shapes in the file. The image size is then the side of the grid of
+    patches times the patch; only So400m/14 at 384 px, whose grid covers 378 of them, needs
+    `image_size=384`. A size that makes another grid resamples the position embedding.
+    """
+    source = str(path_or_url)
+    path = hub.fetch(source) if "://" in source else Path(source)
+    with npz_files.opened(path) as file:
+        tensors = _tree(file)
+        styles = {at: _style(tensors.shapes, at) for at in (_VISION, _TEXT)}
+        config = _sizes(tensors.shapes, styles, compute, source)
+        shapes = expected_shapes(config)
+        params = to_ours(_rules(shapes, styles), shapes, tensors, source)
+        if _IMAGE_SIZE in file.shapes:
+            config = replace(config, image_size=int(file.read(_IMAGE_SIZE)))
+    checkpoint = make_checkpoint(config, params, source)
+    return checkpoint if image_size is None else at_image_size(checkpoint, image_size)
+
+
+def save(path: str | Path, config: Config, params: Params, style: Style = "scan") -> None:
+    """Write a file that big_vision's two-tower model loads; `style` is how its layers are kept."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: the name of a big_vision checkpoint ends in .npz")
+    if not isinstance(config, SigLIPConfig):
+        raise InputError("big_vision has no CLIP; save this model as a Hugging Face folder")
+    for tower in (config.vision, config.text):
+        if (tower.activation, tower.norm_eps) != ("gelu_tanh", 1e-6):
+            raise InputError(
+                f"big_vision's towers have tanh gelu and norms of eps 1e-6, this one "
+                f"{tower.activation} and {tower.norm_eps}; save it as a Hugging Face folder"
+            )
+    shapes = expected_shapes(config)
+    tensors = to_theirs(_rules(shapes, {_VISION: style, _TEXT: style}), shapes, params)
+    arrays = {f"params/{name}": tensor for name, tensor in tensors.items()}
+    npz_files.write(path, {**arrays, _IMAGE_SIZE: np.array(config.image_size, np.int32)})
+
+
+def _tree(file: Tensors) -> Tensors:
+    """The parameters of the model by our names, apart from the style of their layers."""
+    inside = [p for p in _PREFIXES if f"{p}img/embedding/kernel" in file.shapes]
+    prefix = inside[0] if inside else ""
+    names = {name.removeprefix(prefix): name for name in file.shapes if name.startswith(prefix)}
+    names.pop(_IMAGE_SIZE, None)
+    # Some old text towers added two position embeddings: the model sees their sum.
+    second = names.pop(_SECOND_POSITIONS, None)
+
+    def read(name: str) -> np.ndarray:
+        array = file.read(names[name])
+        if name != _TEXT_POSITIONS or second is None:
+            return array
+        return array.astype(np.float32) + file.read(second).astype(np.float32)
+
+    return Tensors({name: file.shapes[full] for name, full in names.items()}, read)
+
+
+def _style(shapes: dict[str, Shape], at: str) -> Style:
+    return "scan" if f"{at}/encoderblock/{_QUERY}" in shapes else "unrolled"
+
+
+def _rules(shapes: dict[str, Shape], styles: dict[str, Style]) -> list[Rule]:
+    rules = []
+    for ours, shape in shapes.items():
+        apart = any(
+            style == "unrolled" and ours.startswith(f"{at}/encoderblock/")
+            for at, style in styles.items()
+        )
+        theirs = ours.replace("/encoderblock/", f"/encoderblock_{LAYER}/") if apart else ours
+        rules.append(Rule(theirs, ours, tuple((axis,) for axis in range(len(shape) - apart))))
+    return rules
+
+
+def _sizes(
+    shapes: dict[str, Shape], styles: dict[str, Style], compute: Compute, source: str
+) -> SigLIPConfig:
+    patch = _shape(shapes, "img/embedding/kernel", 4, source)[0]
+    positions = _shape(shapes, "img/pos_embedding", 3, source)[1]
+    if isqrt(positions) ** 2 != positions:
+        raise InputError(f"{source}: {positions} image positions are not a square grid")
+    return SigLIPConfig(
+        image_size=isqrt(positions) * patch,
+        patch_size=patch,
+        vision=_tower(shapes, _VISION, styles[_VISION], compute, source),
+        text=_tower(shapes, _TEXT, styles[_TEXT], compute, source),
+        vocab_size=_shape(shapes, "txt/Embed_0/embedding", 2, source)[0],
+        text_length=_shape(shapes, _TEXT_POSITIONS, 3, source)[1],
+        embed_dim=_shape(shapes, "txt/head/kernel", 2, source)[1],
+    )
+
+
+def _tower(
+    shapes: dict[str, Shape], at: str, style: Style, compute: Compute, source: str
+) -> TowerConfig:
+    if style == "scan":
+        block, stacked = f"{at}/encoderblock", 1
+    else:
+        block, stacked = f"{at}/encoderblock_0", 0
+    query = _shape(shapes, f"{block}/{_QUERY}", 3 + stacked, source)
+    mlp = _shape(shapes, f"{block}/{_MLP}", 2 + stacked, source)
+    layers = (n for n in count() if f"{at}/encoderblock_{n}/{_QUERY}" not in shapes)
+    return TowerConfig(
+        width=query[stacked],
+        depth=query[0] if stacked else next(layers),
+        heads=query[stacked + 1],
+        mlp_dim=mlp[stacked + 1],
+        compute=compute,
+    )
+
+
+def _shape(shapes: dict[str, Shape], name: str, rank: int, source: str) -> Shape:
+    if name not in shapes or len(shapes[name]) != rank:
+        found = f"has shape {list(shapes[name])}" if name in shapes else "is not there"
+        raise InputError(f"{source} is not a two-tower SigLIP of big_vision: {name} {found}")
+    return shapes[name]

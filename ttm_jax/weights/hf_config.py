@@ -1,0 +1,175 @@
+"""config.json of transformers' SigLIP and CLIP <-> our sizes.
+
+Fields that a file leaves out have the defaults of transformers' SiglipConfig and CLIPConfig: the
+published files of the base models leave out nearly all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ttm_jax.errors import InputError
+from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.siglip import SigLIPConfig
+from ttm_jax.models.transformer import Activation, Compute, TowerConfig
+from ttm_jax.weights.checkpoint_files import Config
+
+Fields = Mapping[str, Any]
+
+_ACTIVATIONS: dict[str, Activation] = {
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu": "gelu",
+    "quick_gelu": "quick_gelu",
+}
+_B_TOWER = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+}
+_SIGLIP = {**_B_TOWER, "hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
+_CLIP = {**_B_TOWER, "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5}
+_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
+    "siglip": {
+        "vision": {**_SIGLIP, "image_size": 224, "patch_size": 16, "num_channels": 3},
+        "text": {**_SIGLIP, "vocab_size": 32000, "max_position_embeddings": 64},
+    },
+    "clip": {
+        "vision": {**_CLIP, "image_size": 224, "patch_size": 32, "num_channels": 3},
+        "text": {
+            **_CLIP,
+            "hidden_size": 512,
+            "intermediate_size": 2048,
+            "num_attention_heads": 8,
+            "vocab_size": 49408,
+            "max_position_embeddings": 77,
+            "eos_token_id": 49407,
+        },
+    },
+}
+_REFUSED = {
+    "siglip2": "this is a NaFlex SigLIP 2, whose images vary in size; use a SigLIP 2 of fixed "
+    "resolution, e.g. google/siglip2-base-patch16-224",
+}
+
+
+def read(fields: Fields, compute: Compute, where: str) -> Config:
+    """Our sizes from the content of a config.json; `where` names it in errors."""
+    family = fields.get("model_type")
+    if family not in _DEFAULTS:
+        reason = _REFUSED.get(str(family), 'expected "siglip" or "clip", both towers in one model')
+        raise InputError(f'{where}: model_type is "{family}": {reason}')
+    vision, text = (_section(fields, family, tower, where) for tower in ("vision", "text"))
+    if vision["num_channels"] != 3:
+        raise InputError(f"{where}: num_channels is {vision['num_channels']}, expected 3 (RGB)")
+    common: dict[str, Any] = {
+        "image_size": _square(vision, "image_size", where),
+        "patch_size": _square(vision, "patch_size", where),
+        "vision": _tower(vision, compute, False, where),
+        "text": _tower(text, compute, family == "clip", where),
+        "vocab_size": _count(text, "vocab_size", where),
+        "text_length": _count(text, "max_position_embeddings", where),
+    }
+    if family == "siglip":
+        size = text.get("projection_size") or text["hidden_size"]
+        head = {"projection_size": size}
+        return SigLIPConfig(**common, embed_dim=_count(head, "projection_size", where))
+    top = {"projection_dim": 512, **fields}
+    return CLIPConfig(
+        **common,
+        embed_dim=_count(top, "projection_dim", where),
+        eos_token_id=_count(text, "eos_token_id", where),
+    )
+
+
+def write(config: Config) -> dict[str, Any]:
+    """The content of a config.json that transformers reads as the same model."""
+    vision = {
+        **_write_tower(config.vision),
+        "image_size": config.image_size,
+        "patch_size": config.patch_size,
+    }
+    text = {
+        **_write_tower(config.text),
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.text_length,
+    }
+    if isinstance(config, CLIPConfig):
+        return {
+            "architectures": ["CLIPModel"],
+            "model_type": "clip",
+            "projection_dim": config.embed_dim,
+            "text_config": {
+                "model_type": "clip_text_model",
+                **text,
+                "eos_token_id": config.eos_token_id,
+            },
+            "vision_config": {"model_type": "clip_vision_model", **vision},
+        }
+    text["projection_size"] = config.embed_dim
+    return {
+        "architectures": ["SiglipModel"],
+        "model_type": "siglip",
+        "text_config": {"model_type": "siglip_text_model", **text},
+        "vision_config": {"model_type": "siglip_vision_model", **vision},
+    }
+
+
+def _section(fields: Fields, family: str, tower: str, where: str) -> dict[str, Any]:
+    defaults = _DEFAULTS[family][tower]
+    given = fields.get(f"{tower}_config") or {}
+    old = fields.get(f"{tower}_config_dict") if family == "clip" else None
+    for key, value in ((f"{tower}_config", given), (f"{tower}_config_dict", old or {})):
+        if not isinstance(value, Mapping):
+            raise InputError(f"{where}: {key} is {value!r}, expected an object")
+    if old is None:
+        return {**defaults, **given}
+    # The first CLIP files have both. In transformers the old one wins, its defaults included.
+    return {**given, **defaults, **old}
+
+
+def _tower(section: Fields, compute: Compute, causal: bool, where: str) -> TowerConfig:
+    width, heads = (_count(section, k, where) for k in ("hidden_size", "num_attention_heads"))
+    if width % heads:
+        raise InputError(f"{where}: hidden_size {width} is not a multiple of {heads} heads")
+    if section["hidden_act"] not in _ACTIVATIONS:
+        known = ", ".join(_ACTIVATIONS)
+        raise InputError(
+            f'{where}: hidden_act is "{section["hidden_act"]}", expected one of {known}'
+        )
+    return TowerConfig(
+        width=width,
+        depth=_count(section, "num_hidden_layers", where),
+        heads=heads,
+        mlp_dim=_count(section, "intermediate_size", where),
+        activation=_ACTIVATIONS[section["hidden_act"]],
+        norm_eps=float(section["layer_norm_eps"]),
+        causal=causal,
+        compute=compute,
+    )
+
+
+def _write_tower(tower: TowerConfig) -> dict[str, Any]:
+    activation = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}[tower.activation]
+    return {
+        "hidden_size": tower.width,
+        "intermediate_size": tower.mlp_dim,
+        "num_hidden_layers": tower.depth,
+        "num_attention_heads": tower.heads,
+        "hidden_act": activation,
+        "layer_norm_eps": tower.norm_eps,
+    }
+
+
+def _count(section: Fields, key: str, where: str) -> int:
+    value = section[key]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{where}: {key} is {value!r}, expected a whole number above 0")
+    return value
+
+
+def _square(section: Fields, key: str, where: str) -> int:
+    """A size, which may also be written as [size, size]."""
+    value = section[key]
+    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    return _count({key: value}, key, where)

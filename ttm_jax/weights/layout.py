@@ -1,0 +1,145 @@
+"""Converting between two ways of naming and laying out the same parameters, from one table.
+
+A `Rule` says which axes of our array make up each axis of theirs. Reading and writing both follow
+from that one statement, and both only move numbers: a round trip is bit-exact.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from types import EllipsisType
+
+import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from ttm_jax.errors import InputError
+from ttm_jax.weights.checkpoint_files import Params, Shape, Tensors, read_float
+
+Axes = tuple[tuple[int, ...], ...]
+
+LAYER = "{i}"  # stands for the number of a layer in `Rule.theirs`
+_LISTED = 10  # how many names of each kind an error spells out
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One parameter of ours and where it stands in theirs.
+
+    `axes[k]` are our axes that, joined, are axis k of theirs; ours that are not named have size 1.
+    With a layer number in `theirs`, our array has one leading axis more, the layer. With `part`,
+    ours is that third of the rows of theirs (PyTorch packs query, key and value so).
+    """
+
+    theirs: str
+    ours: str
+    axes: Axes
+    part: int | None = None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One tensor of theirs and the place in our array that it fills."""
+
+    name: str
+    shape: Shape  # of the tensor of theirs
+    ours: str
+    layer: int | None
+    block: Shape  # of our array, without the layer axis
+    rule: Rule
+
+    def to_ours(self, theirs: np.ndarray) -> np.ndarray:
+        order = _order(self.rule.axes, len(self.block))
+        split = theirs[self._rows()].reshape([self.block[axis] for axis in order])
+        return split.transpose(np.argsort(order))
+
+    def to_theirs(self, ours: np.ndarray) -> np.ndarray:
+        """Their tensor, or with `part` the rows of it that ours fills."""
+        joined = _joined(self.rule.axes, self.block)
+        return ours.transpose(_order(self.rule.axes, len(self.block))).reshape(joined)
+
+    def place(self, theirs: np.ndarray, piece: np.ndarray) -> None:
+        theirs[self._rows()] = piece
+
+    def _rows(self) -> slice | EllipsisType:
+        if self.rule.part is None:
+            return ...
+        rows = self.shape[0] // 3
+        return slice(self.rule.part * rows, (self.rule.part + 1) * rows)
+
+
+def expand(rules: list[Rule], shapes: dict[str, Shape]) -> list[Slot]:
+    """Every tensor that theirs must have, for parameters of ours with these shapes."""
+    slots = []
+    for rule in rules:
+        stacked = LAYER in rule.theirs
+        block = shapes[rule.ours][1:] if stacked else shapes[rule.ours]
+        shape = _joined(rule.axes, block)
+        if rule.part is not None:
+            shape = (3 * shape[0], *shape[1:])
+        for layer in range(shapes[rule.ours][0]) if stacked else [None]:
+            name = rule.theirs.replace(LAYER, str(layer))
+            slots.append(Slot(name, shape, rule.ours, layer, block, rule))
+    return slots
+
+
+def to_ours(rules: list[Rule], shapes: dict[str, Shape], tensors: Tensors, where: str) -> Params:
+    """Read every tensor straight into its place in our tree, as float32."""
+    slots = expand(rules, shapes)
+    check({slot.name: slot.shape for slot in slots}, tensors.shapes, where)
+    flat: dict[str, np.ndarray] = {}
+    for slot in slots:
+        piece = slot.to_ours(read_float(tensors, slot.name, where))
+        if slot.layer is None:
+            flat[slot.ours] = np.ascontiguousarray(piece, np.float32)
+            continue
+        if slot.ours not in flat:
+            flat[slot.ours] = np.empty(shapes[slot.ours], np.float32)
+        flat[slot.ours][slot.layer] = piece
+    return unflatten_dict(flat, sep="/")
+
+
+def to_theirs(rules: list[Rule], shapes: dict[str, Shape], params: Params) -> dict[str, np.ndarray]:
+    """Their tensors, contiguous float32; where nothing has to move they are views of ours."""
+    flat = flatten_dict(params, sep="/")
+    check(shapes, {path: np.shape(leaf) for path, leaf in flat.items()}, "the parameters to save")
+    host = {path: np.asarray(leaf, np.float32) for path, leaf in flat.items()}
+    tensors: dict[str, np.ndarray] = {}
+    for slot in expand(rules, shapes):
+        whole = host[slot.ours]
+        piece = slot.to_theirs(whole if slot.layer is None else whole[slot.layer])
+        if slot.rule.part is None:
+            # Not ascontiguousarray: that would turn a scalar into a vector.
+            tensors[slot.name] = np.asarray(piece, order="C")
+        else:
+            theirs = tensors.setdefault(slot.name, np.empty(slot.shape, np.float32))
+            slot.place(theirs, piece)
+    return tensors
+
+
+def check(expected: dict[str, Shape], found: dict[str, Shape], where: str) -> None:
+    """One error with everything that does not fit."""
+    missing = [name for name in expected if name not in found]
+    unused = [name for name in found if name not in expected]
+    misshaped = [
+        f"{name} is {list(found[name])} instead of {list(shape)}"
+        for name, shape in expected.items()
+        if name in found and found[name] != shape
+    ]
+    kinds = [("missing", missing), ("not used", unused), ("of the wrong shape", misshaped)]
+    problems = [f"{len(names)} {kind} ({_listed(names)})" for kind, names in kinds if names]
+    if problems:
+        raise InputError(f"{where}: the tensors do not fit the model: {'; '.join(problems)}")
+
+
+def _listed(names: list[str]) -> str:
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _order(axes: Axes, rank: int) -> list[int]:
+    """Our axes in the order in which theirs names them; those of size 1 that it drops go last."""
+    named = [axis for group in axes for axis in group]
+    return named + [axis for axis in range(rank) if axis not in named]
+
+
+def _joined(axes: Axes, block: Shape) -> Shape:
+    return tuple(prod(block[axis] for axis in group) for group in axes)
