@@ -53,7 +53,7 @@ def drafts(
 
     No two groups speak of the same things: pooled, a caption still is true of one picture only.
     """
-    _check(variant, groups, shift, split)
+    _check(variant, groups, seed, shift, split)
     kept: list[Draft] = []
     seen: set[frozenset[tuple[str, str | None]]] = set()
     for number in range(groups):
@@ -75,13 +75,15 @@ def drafts(
     return kept
 
 
-def _check(variant: str, groups: int, shift: float, split: str) -> None:
+def _check(variant: str, groups: int, seed: int, shift: float, split: str) -> None:
     if variant not in VARIANTS:
         raise InputError(f"variant {variant!r} is not one of {', '.join(VARIANTS)}")
     if split not in SPLITS:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     if groups < 1:
         raise InputError(f"groups is {groups}; expected at least 1")
+    if seed < 0:
+        raise InputError(f"seed is {seed}; expected 0 or more")
     if not 0.0 <= shift <= STRONGEST_SHIFT:
         raise InputError(f"shift is {shift}; expected 0 (none) to {STRONGEST_SHIFT:g}; 1 is usual")
 

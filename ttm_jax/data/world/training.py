@@ -81,7 +81,7 @@ def training_pairs(
     caller's script must be importable without side effects (`if __name__ == "__main__":`).
     """
     config = config or TrainingText()
-    _check_count(count)
+    _check(seed, count, start)
     images = np.empty((count, size, size, 3), np.uint8)
     captions: list[str] = []
     begins = range(start, start + count, CHUNK)
@@ -100,7 +100,7 @@ def training_captions(
 ) -> list[str]:
     """Captions of the same pictures; another `draw` words them anew, say for the next epoch."""
     config = config or TrainingText()
-    _check_count(count)
+    _check(seed, count, start)
     return [
         training_caption(training_scene(seed, i), seed, i, config, draw)
         for i in range(start, start + count)
@@ -166,9 +166,11 @@ def describe(rng: np.random.Generator, scene: Scene, config: TrainingText) -> Cl
     return Claim(tuple(_misbind(rng, mentions, config)))
 
 
-def _check_count(count: int) -> None:
+def _check(seed: int, count: int, start: int) -> None:
     if count < 1:
         raise InputError(f"count is {count}; expected at least 1")
+    if seed < 0 or start < 0:
+        raise InputError(f"seed is {seed} and start is {start}; expected 0 or more")
 
 
 def _chunk(

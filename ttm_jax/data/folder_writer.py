@@ -1,0 +1,170 @@
+"""Writes data as a folder that `read_folder` reads: PNG files, or copies, and the lists."""
+
+import io
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ttm_jax.data.groups import UNKNOWN, Group, GroupedDataset
+from ttm_jax.errors import InputError
+from ttm_jax.preprocess import ImageSource, NamedBytes
+
+GROUPS, IMAGES, CAPTIONS = "groups.jsonl", "images.jsonl", "captions.jsonl"
+PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
+
+
+def write_folder(
+    data: GroupedDataset | Sequence[Group],
+    path: str | Path,
+    grouped: bool = True,
+    overwrite: bool = False,
+) -> Path:
+    """Write all or nothing: the folder appears under its name only when it is complete.
+
+    With `grouped=False` the data must be one group (see `GroupedDataset.ungrouped`) and is written
+    as two plain lists. `overwrite` replaces a folder that holds data of this format and no other.
+    """
+    dataset = data if isinstance(data, GroupedDataset) else GroupedDataset.from_groups(data)
+    _check_writable(dataset, grouped)
+    target = Path(path)
+    _check_target(target, overwrite)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # A sibling, so that the final rename stays on one file system.
+    draft = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        draft.mkdir()
+        names = _write_images(dataset, draft)
+        if grouped:
+            _write_lines(draft / GROUPS, _group_lines(dataset, names))
+        else:
+            _write_ungrouped(dataset, names, draft)
+        _move(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _check_writable(dataset: GroupedDataset, grouped: bool) -> None:
+    if isinstance(dataset.captions, np.ndarray):
+        raise InputError(f"{dataset.name}: captions are token ids; only texts can be written")
+    if isinstance(dataset.images, np.ndarray) and dataset.images.dtype != np.uint8:
+        raise InputError(f"{dataset.name}: images are normalised; only pictures can be written")
+    if grouped:
+        return
+    if len(dataset) != 1:
+        raise InputError(
+            f"{dataset.name} has {len(dataset)} groups; only one can be written without groups: "
+            "call ungrouped() first"
+        )
+    truth = dataset.blocks[0].truth
+    if truth is not None and (truth == UNKNOWN).any():
+        raise InputError(
+            f"{dataset.name}: some images have no true caption; without groups all or none must"
+        )
+    n_images, n_texts = dataset.blocks[0].shape
+    if n_images > n_texts:
+        raise InputError(
+            f"{dataset.name} has {n_images} images for {n_texts} captions; without groups there "
+            "must be at least as many captions as images"
+        )
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    if not target.name:
+        raise InputError(f"{target} cannot be written; expected the name of a new folder")
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise InputError(f"{target} exists and is not a folder; choose another name")
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not overwrite:
+        raise InputError(f"{target} is not empty; choose another folder or ask to overwrite it")
+    if not any((target / name).is_file() for name in (GROUPS, IMAGES)):
+        raise InputError(f"{target} holds something else than such data; it is not overwritten")
+
+
+def _move(draft: Path, target: Path) -> None:
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = draft.with_name(draft.name + "-old")
+    target.rename(old)
+    try:
+        draft.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
+
+
+def _write_images(dataset: GroupedDataset, folder: Path) -> list[str]:
+    """The pool under `images/`, numbered; the path of each within the folder."""
+    (folder / "images").mkdir()
+    return [
+        _write_image(image, folder, f"images/{i:05d}") for i, image in enumerate(dataset.images)
+    ]
+
+
+def _write_image(image: ImageSource, folder: Path, stem: str) -> str:
+    """Encoded pictures keep their bytes; what is in memory becomes a PNG."""
+    if isinstance(image, NamedBytes):
+        name = stem + _suffix(image)
+        (folder / name).write_bytes(image.data)
+        return name
+    if isinstance(image, str | os.PathLike):
+        name = stem + Path(image).suffix.lower()
+        try:
+            shutil.copyfile(image, folder / name)
+        except OSError as error:
+            raise InputError(f"image {image} cannot be copied: {error.strerror}") from None
+        return name
+    picture = Image.fromarray(image) if isinstance(image, np.ndarray) else image
+    if picture.mode not in PNG_MODES:
+        picture = picture.convert("RGB")
+    picture.save(folder / f"{stem}.png")
+    return f"{stem}.png"
+
+
+def _suffix(image: NamedBytes) -> str:
+    try:
+        with Image.open(io.BytesIO(image.data)) as picture:
+            return f".{(picture.format or 'png').lower()}"
+    except OSError:
+        raise InputError(f"image {image.name} cannot be decoded") from None
+
+
+def _group_lines(dataset: GroupedDataset, names: list[str]) -> Iterable[dict[str, Any]]:
+    for block in dataset.blocks:
+        for g, identity in enumerate(block.ids):
+            line: dict[str, Any] = {
+                "id": identity,
+                "images": [names[i] for i in block.image_index[g]],
+                "captions": [dataset.captions[i] for i in block.text_index[g]],
+            }
+            if block.truth is not None:
+                line["truth"] = [None if t == UNKNOWN else int(t) for t in block.truth[g]]
+            if block.tags and block.tags[g]:
+                line["tags"] = list(block.tags[g])
+            yield line
+
+
+def _write_ungrouped(dataset: GroupedDataset, names: list[str], folder: Path) -> None:
+    (block,) = dataset.blocks
+    captions = [{"caption": dataset.captions[i]} for i in block.text_index[0]]
+    images: list[dict[str, Any]] = [{"image": names[i]} for i in block.image_index[0]]
+    if block.truth is not None:
+        for line, caption in zip(images, block.truth[0], strict=True):
+            line["caption"] = int(caption)
+    _write_lines(folder / CAPTIONS, captions)
+    _write_lines(folder / IMAGES, images)
+
+
+def _write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8", newline="\n")
