@@ -1,18 +1,17 @@
 """What a checkpoint's own files say about its images."""
 
-import json
 import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeGuard
 
 from PIL import Image
 
+from ttm_jax.checkpoint_json import Family, read_optional_json
 from ttm_jax.errors import InputError
 from ttm_jax.image_resize import Kind
 
-Family = Literal["siglip", "clip"]
 Colour = tuple[float, float, float]
 
 # Settings that do not touch the pixels of an RGB image.
@@ -76,30 +75,15 @@ def read_image_settings(folder: str | os.PathLike, family: Family) -> ImageSetti
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; expected one with a checkpoint's files")
-    nested = read_json(folder / "processor_config.json").get("image_processor")
+    nested = read_optional_json(folder / "processor_config.json").get("image_processor")
     if nested is not None:  # transformers 5; older files of that name say nothing about images
         return _parse(nested, folder / "processor_config.json", DEFAULTS[family])
     file = folder / "preprocessor_config.json"
     if file.exists():
-        return _parse(read_json(file), file, DEFAULTS[family])
+        return _parse(read_optional_json(file), file, DEFAULTS[family])
     default = DEFAULTS[family]
-    size = (read_json(folder / "config.json").get("vision_config") or {}).get("image_size")
+    size = (read_optional_json(folder / "config.json").get("vision_config") or {}).get("image_size")
     return replace(default, size=size) if _is_size(size) else default
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """The object in a JSON file; an absent file is an empty object."""
-    try:
-        content = json.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror or error}") from error
-    except ValueError as error:  # also a UnicodeDecodeError
-        raise InputError(f"{file} is not valid JSON: {error}; fetch it again") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{file} holds {type(content).__name__}; expected a JSON object")
-    return content
 
 
 def _parse(config: Any, file: Path, default: ImageSettings) -> ImageSettings:
@@ -166,7 +150,7 @@ def _sides(value: Any, file: Path, name: str) -> tuple[Kind, int]:
     )
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 

@@ -19,9 +19,10 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 from PIL import Image
 
+from ttm_jax.checkpoint_json import Family
 from ttm_jax.errors import InputError
 from ttm_jax.image_cache import PixelCache
-from ttm_jax.image_config import DEFAULTS, Colour, Family, ImageSettings, read_image_settings
+from ttm_jax.image_config import DEFAULTS, Colour, ImageSettings, read_image_settings
 from ttm_jax.image_decode import (
     Alpha,
     ImageError,
