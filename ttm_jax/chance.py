@@ -1,0 +1,44 @@
+"""What a model that scores at random would get: closed forms for every metric and group shape.
+
+The random model draws all scores independently from one continuous distribution (paper, Sec. 3.1
+and App. A), so ties have probability 0. With more images than captions the sides are exchanged.
+"""
+
+import math
+
+
+def individual_match(images: int, texts: int) -> float:
+    """One image finds its caption among k: 1/k."""
+    return 1 / max(images, texts)
+
+
+def text_score(images: int, texts: int) -> float:
+    """Every image finds its caption, each on its own (images <= texts): 1/k^m."""
+    return texts**-images
+
+
+def image_score(images: int, texts: int) -> float:
+    """Every caption finds its image, each on its own (texts <= images)."""
+    return images**-texts
+
+
+def group_score(images: int, texts: int) -> float:
+    """k x k: (k-1)! / (2k-1)! (Prop. 1). m x k with m < k: 1/k^m (Prop. 3)."""
+    if images == texts:
+        return math.factorial(images - 1) / math.factorial(2 * images - 1)
+    return max(images, texts) ** -min(images, texts)
+
+
+def group_match(images: int, texts: int) -> float:
+    """One of all one-to-one matchings: 1/k! for k x k (Prop. 2), (k-m)!/k! for m x k (Prop. 4)."""
+    return 1 / math.perm(max(images, texts), min(images, texts))
+
+
+def global_match(images: int, texts: int) -> float:
+    """The expected share of right pairs: an image gets each caption with the same probability."""
+    return 1 / max(images, texts)
+
+
+def row_argmax(texts: int) -> float:
+    """The expected share of images whose caption has the highest score of all captions."""
+    return 1 / texts
