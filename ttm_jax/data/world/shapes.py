@@ -26,7 +26,7 @@ def _heart() -> Polygon:
     t = _turn(48)
     x = 16 * np.sin(t) ** 3
     y = -(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t))
-    return np.stack([x, y + 2.0], axis=1) / 16.5
+    return np.stack([x, y - 2.0], axis=1) / 16.0
 
 
 def _cross() -> Polygon:

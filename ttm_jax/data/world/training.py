@@ -35,6 +35,7 @@ from ttm_jax.errors import InputError
 SCENE_STREAM, CAPTION_STREAM = 1, 2
 CHUNK = 500
 COUNTS_BELOW = (0.2, 0.8)  # one thing, two things, else three
+ALIKE = 0.1  # of the pictures with several things: some of them are the same, to be counted
 LAYOUTS = ("row", "column", "scatter", "overlap")
 LAYOUTS_BELOW = (0.35, 0.7, 0.9)
 
@@ -124,15 +125,16 @@ def training_caption(
 
 
 def draw_scene(rng: np.random.Generator, shift: float = 0.0) -> Scene:
-    """One to three things; sometimes two or three alike, to be counted."""
+    """One to three things, now and then two or three alike."""
     count = 1 + int(np.searchsorted(COUNTS_BELOW, rng.random()))
     shapes = draw_kinds(rng, SHAPES, count, shift)
     colors = draw_kinds(rng, COLORS, count, shift)
     sizes = [_draw_size(rng, count) for _ in range(count)]
     textures = [draw_texture(rng, 0.3) for _ in range(count)]
-    if count > 1 and rng.random() < 0.1:
+    if count > 1 and rng.random() < ALIKE:
+        alike = int(rng.integers(2, count + 1))
         for attribute in (shapes, colors, sizes, textures):
-            attribute[1] = attribute[0]
+            attribute[:alike] = attribute[:1] * alike
     scale = draw_scale(rng, shift) * (0.82 if count == 3 else 1.0)
     radii = [RADIUS[size] * scale for size in sizes]
     layout = LAYOUTS[int(np.searchsorted(LAYOUTS_BELOW, rng.random()))]
