@@ -3,8 +3,8 @@
 Everything runs on the host in float64; `exhaustive.py` and `assignment.py` say how it is exact.
 
 Ties. The benchmarks list the true pairs on the diagonal, so a tie that is broken by index would
-give the labels away. Here a group whose best matching is not unique has margin 0 and `unique` false,
-and nothing selects it, whatever tau. The same holds for single pairs of a global matching.
+give the labels away. Here a group whose best matching is not unique has margin 0 and is marked, and
+nothing selects it, whatever tau. The same holds for single pairs of a global matching.
 """
 
 import math

@@ -1,10 +1,10 @@
 """Apply a function of one group to every group: in numpy, or compiled and vmapped where that pays.
 
 The function is written once, as `function(xp, *arrays)` with xp either numpy or jax.numpy:
-elementwise arithmetic, and reductions over axes that are counted from the front; it returns numbers,
-not arrays. JAX runs it on one group at a time (`vmap`); numpy on a chunk of groups, which come as
-one more axis at the end. Both do the same operations in the same order in float64, so that the
-results agree to the last bit.
+elementwise arithmetic, and reductions over axes that are counted from the front; its results are
+numbers, not arrays. JAX runs it on one group at a time (`vmap`); numpy on a chunk of groups, which
+come as one more axis at the end. Both do the same operations in the same order in float64, so that
+the results agree to the last bit.
 
 Numpy is the rule: compiling takes 0.2 to 0.5 s for each shape, more than numpy needs for the groups
 of any benchmark, and it needs JAX's 64-bit mode and a CPU device, which a TPU process may not have.
