@@ -4,19 +4,23 @@ import sys
 from collections.abc import Callable
 
 from ttm_jax.errors import InputError
+from ttm_jax.signals import RunInterrupted
 
 
 def run(main: Callable[[], int | None]) -> None:
     """Call `main` and leave the process with its exit code.
 
-    `InputError` becomes one line on stderr and exit code 2; Ctrl-C becomes exit code 130. Anything
-    else is a bug and keeps its traceback.
+    `InputError` becomes one line on stderr and exit code 2; a run that was asked to stop says where
+    it was saved; Ctrl-C elsewhere becomes exit code 130. Anything else keeps its traceback.
     """
     try:
         code = main()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 2
+    except RunInterrupted as interrupted:
+        print(f"{interrupted}; the same command goes on from there", file=sys.stderr)
+        code = interrupted.code
     except BrokenPipeError:  # `... | head` closed the pipe: not an error of ours
         sys.stderr.close()
         code = 141

@@ -65,7 +65,7 @@ class GroupedDataset:
 
     name: str
     images: Sequence[ImageSource] | UInt8[np.ndarray, "n h w 3"] | Float32[np.ndarray, "n h w 3"]
-    captions: Sequence[str] | Int32[np.ndarray, "n length"]
+    captions: Sequence[str] | Int32[np.ndarray, "m length"]
     blocks: tuple[Block, ...]
 
     def __len__(self) -> int:
@@ -101,7 +101,9 @@ class GroupedDataset:
             blocks.append(
                 Block(
                     ids=tuple(g.id for g in members),
-                    image_index=_int32([[images.add(_key(x), x) for x in g.images] for g in members]),
+                    image_index=_int32(
+                        [[images.add(_key(x), x) for x in g.images] for g in members]
+                    ),
                     text_index=_int32([[captions.add(c, c) for c in g.captions] for g in members]),
                     truth=_int32([g.truth for g in members]) if all(known) else None,
                     tags=tuple(g.tags for g in members),

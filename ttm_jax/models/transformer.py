@@ -99,8 +99,8 @@ class Linear(nn.Module):
         einsum = partial(jnp.einsum, precision=self.compute.precision)
         y = einsum(self.spec, x, kernel)
         if self.has_variable("lora", "a"):
-            down = self.get_variable("lora", "a").astype(x.dtype)  # [inputs..., rank]
-            up = self.get_variable("lora", "b").astype(x.dtype)  # [rank, outputs...]
+            down: Any = self.get_variable("lora", "a").astype(x.dtype)  # [inputs..., rank]
+            up: Any = self.get_variable("lora", "b").astype(x.dtype)  # [rank, outputs...]
             rest = "".join(letter for letter in source if letter not in weight)
             low = einsum(f"{source},{weight[:inputs]}r->{rest}r", x, down)
             y = y + einsum(f"{rest}r,r{weight[inputs:]}->{result}", low, up)
@@ -189,12 +189,13 @@ class Encoder(nn.Module):
         layers = {"params": self.param("encoderblock", partial(_init_stacked, block, x.shape))}
         if self.has_variable("lora", "encoderblock"):
             layers["lora"] = self.get_variable("lora", "encoderblock")
-        step = _rematerialise(lambda x, layer: (block.apply(layer, x), None), c.compute.remat)
+        apply: Any = block.apply
+        step = _rematerialise(lambda x, layer: (apply(layer, x), None), c.compute.remat)
         if only is None:
             x, _ = jax.lax.scan(step, x, layers)
         else:
             x, _ = jax.lax.scan(step, x, jax.tree.map(lambda p: p[:-1], layers))
-            x = block.apply(jax.tree.map(lambda p: p[-1], layers), x, only)
+            x = apply(jax.tree.map(lambda p: p[-1], layers), x, only)
         return layer_norm(c, "encoder_norm")(x)
 
 

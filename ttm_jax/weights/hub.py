@@ -89,7 +89,10 @@ def _download(repo: str, revision: str | None, offline: bool) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     # The bases of hub errors are OSError and the error of the HTTP library that it uses.
-    other: tuple[type, ...] = (*errors.HfHubHTTPError.__bases__, errors.HFValidationError)
+    other: tuple[type[Exception], ...] = (
+        *errors.HfHubHTTPError.__bases__,
+        errors.HFValidationError,
+    )
     named = f"{repo} at revision {revision}" if revision else repo
     try:
         folder = snapshot_download(

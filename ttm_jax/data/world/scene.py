@@ -173,7 +173,7 @@ def _in_line(
 def _overlapping(rng: np.random.Generator, radii: Sequence[float]) -> list[tuple[float, float]]:
     if len(radii) != 2:
         raise ValueError(f"overlap is for two things, not {len(radii)}")
-    distance = rng.uniform(0.5, 0.62) * sum(radii)
+    distance = rng.uniform(0.4, 0.5) * sum(radii)
     direction = rng.uniform(0, 2 * np.pi)
     step = distance / 2 * np.array([np.cos(direction), np.sin(direction)])
     reach = MARGIN + max(radii) + distance / 2

@@ -1,0 +1,90 @@
+"""Fitting a training step into memory: what to keep for the backward pass, and in what portions.
+
+Estimates, on the safe side: they only choose between ways that give the same numbers.
+"""
+
+import os
+from dataclasses import dataclass
+
+from jax.sharding import Mesh
+
+from ttm_jax.config import Memory
+from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.siglip import SigLIPConfig
+from ttm_jax.models.transformer import Remat, TowerConfig
+from ttm_jax.trainable import Split
+
+_BYTES = 4
+_SHARE = 0.7  # of the memory there is; the rest is for the compiler's temporaries and the system
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """How a step is computed, and what it is thought to need."""
+
+    remat: Remat
+    chunk: int  # pairs at a time; 0: all at once
+    bytes_needed: int
+    bytes_available: int
+
+
+def plan(
+    config: SigLIPConfig | CLIPConfig, split: Split, pairs: int, wish: Memory, mesh: Mesh
+) -> StepPlan:
+    """The fastest way that fits: keep everything, keep less, then smaller portions."""
+    available = int(_SHARE * available_bytes(mesh))
+    fixed = state_bytes(split)
+    local = -(-pairs // mesh.size)
+    remats: tuple[Remat, ...] = ("none", "dots", "block") if wish.remat == "auto" else (wish.remat,)
+    if wish.chunk >= 0:
+        chunks = [wish.chunk]
+    else:
+        chunks = [0, *(size for size in (64, 32, 16, 8, 4) if size < local)]
+    for chunk in chunks:
+        for remat in remats:
+            need = fixed + activation_bytes(config, chunk or local, remat)
+            if need <= available:
+                return StepPlan(remat, chunk * mesh.size, need, available)
+    return StepPlan(remats[-1], chunks[-1] * mesh.size, need, available)
+
+
+def state_bytes(split: Split) -> int:
+    """Parameters, and for the trained ones gradient, two moments and an update in flight."""
+    trained = sum(x.size for x in split.trained.values())
+    frozen = sum(x.size for x in split.frozen.values())
+    return _BYTES * (5 * trained + frozen)
+
+
+def activation_bytes(config: SigLIPConfig | CLIPConfig, pairs: int, remat: Remat) -> int:
+    """What the backward pass of this many pairs keeps."""
+    towers = ((config.vision, config.patches + 1), (config.text, config.text_length))
+    return pairs * sum(_tower_bytes(tower, tokens, remat) for tower, tokens in towers)
+
+
+def _tower_bytes(tower: TowerConfig, tokens: int, remat: Remat) -> int:
+    """One example through one tower, counted in numbers a token and layer."""
+    dense = 6 * tower.width + tower.mlp_dim  # q, k, v, out, residual, mlp in and out
+    elementwise = 6 * tower.width + 3 * tower.mlp_dim  # norms, activation and its derivative
+    attention = 3 * tower.heads * tokens  # logits, weights and their derivative
+    layer = {"none": dense + elementwise + attention, "dots": dense, "block": tower.width}[remat]
+    # Whatever is not kept is there for one layer at a time.
+    working = dense + elementwise + attention
+    return _BYTES * tokens * (tower.depth * layer + working)
+
+
+def available_bytes(mesh: Mesh) -> int:
+    """Memory of one device; of the CPU, what the host has free now."""
+    device = mesh.devices.flat[0]
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    return _host_bytes() // max(1, sum(d.platform == "cpu" for d in mesh.local_devices))
+
+
+def _host_bytes() -> int:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

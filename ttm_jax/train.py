@@ -1,0 +1,229 @@
+"""Fitting to pseudo-labels: one compiled loop that serves every batch, epoch and iteration.
+
+Batches have one shape and a mask; how many steps to take is an argument of the compiled function.
+So nothing is compiled again when the pseudo-label set grows, and the host is not asked at every
+step. Pure but for the clock that sizes the calls, which does not touch the numbers.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Float32, Int32, PRNGKeyArray
+
+from ttm_jax import sharding
+from ttm_jax.scorers.task import Examples, Task
+from ttm_jax.trainable import Flat
+
+SECONDS_PER_CALL = 1.0  # how often the host looks in: progress bar, signals
+
+
+class NonFiniteLoss(ArithmeticError):
+    """The loss of this step was NaN or infinite; the parameters before it are kept."""
+
+    def __init__(self, step: int, loss: float):
+        super().__init__(f"loss is {loss} at step {step}")
+        self.step, self.loss = step, loss
+
+
+class Interrupted(Exception):
+    """Somebody asked to stop; `state` is complete up to `step` of the current iteration."""
+
+    def __init__(self, state: "TrainState", step: int, losses: np.ndarray):
+        super().__init__(f"interrupted at step {step}")
+        self.state, self.step, self.losses = state, step, losses
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """The paper's optimizer; weight decay is on every parameter, norms and logit scale too."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.05
+
+    def transformation(self) -> optax.GradientTransformation:
+        """Without the learning rate, which is a traced number so that it never recompiles."""
+        return optax.chain(
+            optax.scale_by_adam(self.beta1, self.beta2, self.eps),
+            optax.add_decayed_weights(self.weight_decay),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class TrainState:
+    trained: Flat
+    optimizer: Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which units make each batch, and its learning rate; `steps` of the rows are used."""
+
+    rows: Int32[np.ndarray, "step unit"]
+    valid: Bool[np.ndarray, "step unit"]
+    lr: Float32[np.ndarray, "step"]
+    steps: int
+
+
+def plan_batches(
+    selected: Int32[np.ndarray, "n"],
+    batch: int,
+    epochs: int,
+    lr: Callable[[int], np.ndarray],
+    *,
+    max_units: int,
+    rng: np.random.Generator | None,
+) -> Plan:
+    """Epochs over the selected units, each in a new order if there is an `rng`.
+
+    The last batch of an epoch is kept, however small. Shapes depend on `max_units` only.
+    """
+    per_epoch, capacity = -(-len(selected) // batch), -(-max_units // batch) * epochs
+    rows = np.zeros((capacity, batch), np.int32)
+    valid = np.zeros((capacity, batch), bool)
+    for epoch in range(epochs):
+        order = selected if rng is None else rng.permutation(selected)
+        for index in range(per_epoch):
+            part = order[index * batch : (index + 1) * batch]
+            rows[epoch * per_epoch + index, : len(part)] = part
+            valid[epoch * per_epoch + index, : len(part)] = True
+    steps = epochs * per_epoch
+    rates = np.zeros(capacity, np.float32)
+    rates[:steps] = lr(steps)
+    return Plan(rows, valid, rates, steps)
+
+
+class Trainer:
+    """Owns the compiled loop; `fit` runs one iteration of training from any step of it."""
+
+    def __init__(self, task: Task, optimizer: AdamW, placement: sharding.Placement = "replicated"):
+        self.task, self.placement = task, placement
+        self._optimizer = optimizer.transformation()
+        self._run = jax.jit(
+            partial(_run_steps, task.value_and_grad, self._optimizer), donate_argnums=0
+        )
+
+    def start(self, trained: Flat) -> TrainState:
+        """Fresh optimizer state; parameters and state placed on the mesh."""
+        place = partial(sharding.param_shardings, mesh=self.task.mesh, placement=self.placement)
+        trained = sharding.put(trained, place(trained))
+        shapes = jax.eval_shape(self._optimizer.init, trained)
+        init = jax.jit(self._optimizer.init, out_shardings=place(shapes))
+        # The loop gives its input away: work on a copy that nobody else holds.
+        return TrainState(jax.tree.map(jnp.copy, trained), init(trained))
+
+    def reset(self, state: TrainState) -> TrainState:
+        """The same parameters with moments and step count at zero."""
+        return TrainState(state.trained, jax.tree.map(jnp.zeros_like, state.optimizer))
+
+    def fit(
+        self,
+        state: TrainState,
+        examples: Examples,
+        plan: Plan,
+        key: PRNGKeyArray,
+        *,
+        first_step: int = 0,
+        losses: Float32[np.ndarray, "step"] | None = None,
+        on_steps: Callable[[int, float], None] = lambda step, loss: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> tuple[TrainState, Float32[np.ndarray, "step"]]:
+        """Take the steps of the plan; returns the state and the loss of every step."""
+        whole = sharding.replicated(self.task.mesh)
+        examples, rows, valid, lr, key = sharding.put(
+            (examples, plan.rows, plan.valid, plan.lr, key), whole
+        )
+        frozen, data = self.task.initial.frozen, self.task.data
+        if losses is None:
+            losses = np.zeros(len(plan.lr), np.float32)
+        record = sharding.put(losses, whole)
+        step, size = first_step, 1
+        while step < plan.steps:
+            began = time.perf_counter()
+            stop = min(step + size, plan.steps)
+            carry = (state, record)
+            state, record, done = self._run(
+                carry,
+                frozen,
+                data,
+                examples,
+                (rows, valid, lr),
+                np.int32(step),
+                np.int32(stop),
+                key,
+            )
+            losses = sharding.to_host(record)
+            if int(done) < stop:
+                raise NonFiniteLoss(int(done), float(losses[int(done)]))
+            step = stop
+            on_steps(step, float(losses[step - 1]))
+            if should_stop() and step < plan.steps:
+                raise Interrupted(state, step, losses)
+            size = _next_size(size, time.perf_counter() - began)
+        return state, losses[: plan.steps]
+
+
+def _next_size(size: int, seconds: float) -> int:
+    """Double the steps of a call while it stays short; halve when it does not."""
+    if seconds < SECONDS_PER_CALL / 2:
+        return size * 2
+    return max(1, size // 2) if seconds > SECONDS_PER_CALL * 2 else size
+
+
+def _run_steps(
+    value_and_grad: Callable,
+    optimizer: optax.GradientTransformation,
+    carry: tuple[TrainState, Float32[Array, "step"]],
+    frozen: Flat,
+    data: Any,
+    examples: Examples,
+    plan: tuple[Int32[Array, "step unit"], Bool[Array, "step unit"], Float32[Array, "step"]],
+    start: Int32[Array, ""],
+    stop: Int32[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[TrainState, Float32[Array, "step"], Int32[Array, ""]]:
+    """Steps `start` to `stop`, or up to the first whose loss is not finite."""
+    rows, valid, rates = plan
+
+    def body(loop: tuple) -> tuple:
+        state, losses, step, _ = loop
+        batch = jax.tree.map(lambda x: x[rows[step]], examples)
+        mask = batch.mask & valid[step][:, None]
+        batch = Examples(batch.image, batch.text, batch.label, mask)
+        loss, gradient = value_and_grad(
+            state.trained, frozen, data, batch, jax.random.fold_in(key, step)
+        )
+        finite = jnp.isfinite(loss)
+        state = _update(optimizer, state, gradient, jnp.where(finite, rates[step], 0.0), finite)
+        return state, losses.at[step].set(loss), step + finite.astype(step.dtype), finite
+
+    def unfinished(loop: tuple) -> Bool[Array, ""]:
+        return (loop[2] < stop) & loop[3]
+
+    state, losses, step, _ = jax.lax.while_loop(
+        unfinished, body, (*carry, start, jnp.ones((), bool))
+    )
+    return state, losses, step
+
+
+def _update(
+    optimizer: optax.GradientTransformation,
+    state: TrainState,
+    gradient: Flat,
+    lr: Float[Array, ""],
+    apply: Bool[Array, ""],
+) -> TrainState:
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
+        updates, moments = optimizer.update(gradient, state.optimizer, state.trained)
+    trained = jax.tree.map(lambda p, u: jnp.where(apply, p - lr * u, p), state.trained, updates)
+    moments = jax.tree.map(lambda new, old: jnp.where(apply, new, old), moments, state.optimizer)
+    return TrainState(trained, moments)
