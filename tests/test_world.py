@@ -244,6 +244,14 @@ def test_pictures_of_a_group_differ_in_nothing_else(variant, may_differ):
                 assert max(abs(a.x - b.x), abs(a.y - b.y)) <= 0.02
 
 
+def test_what_lies_in_front_can_be_seen():
+    for draft in drafts("front_behind", groups=40):
+        scene = replace(draft.scenes[0], look=replace(draft.scenes[0].look, grain=0.0))
+        turned = replace(scene, things=scene.things[::-1])
+        a, b = (render(s, 64).astype(int) for s in (scene, turned))
+        assert (np.abs(a - b).sum(-1) > 60).sum() >= 25  # of 4096 pixels
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_captions_of_a_swap_have_the_same_words():
     for variant in ("color_swap", "texture_swap", "size_swap", "color_cycle"):
@@ -335,6 +343,25 @@ def test_a_thing_has_its_colour_and_its_place():
         picture = render(Scene((Thing("square", color, x=0.3, y=0.7),), look, 0), 100)
         assert np.array_equal(picture[70, 30], rgb)
         assert np.abs(picture[15, 80] - np.asarray(look.base)).max() < 60
+
+
+def test_a_thing_leans_clockwise_by_its_angle():
+    look = replace(LOOK, light=(1.0, 1.0, 1.0), shade=0.0, grain=0.0)
+
+    def extent(angle: float) -> tuple[float, float, float]:
+        where = pixels_of(
+            render(Scene((Thing("drop", "blue", angle=angle),), look, 0), 192), "blue"
+        )
+        height, width = np.ptp(where, axis=0)
+        top = where[where[:, 0] == where[:, 0].min()]
+        return height, width, top[:, 1].mean() - 0.5
+
+    height, width, tip = extent(0.0)
+    assert height > 1.2 * width
+    assert abs(tip) < 0.02
+    assert extent(20.0)[2] > 0.03
+    assert extent(-20.0)[2] < -0.03
+    assert extent(90.0)[0] == pytest.approx(width, abs=0.02)
 
 
 def test_shapes_and_textures_look_different():

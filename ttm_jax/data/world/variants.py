@@ -183,11 +183,13 @@ def _above_below(rng: np.random.Generator, shift: float) -> Draft:
 
 def _front_behind(rng: np.random.Generator, shift: float) -> Draft:
     (a, b), look = _stage(rng, shift, "overlap", size="large", shapes=SOLID)
-    mentions = (_mention(a), _mention(b))
     # Whatever is drawn later lies in front.
+    pairs = [((b, a), "front"), ((a, b), "behind")]
+    if rng.random() < 0.5:
+        pairs.reverse()
     return Draft(
-        (_picture(rng, (b, a), look), _picture(rng, (a, b), look)),
-        (Claim(mentions, "front"), Claim(mentions, "behind")),
+        tuple(_picture(rng, things, look) for things, _ in pairs),
+        tuple(Claim((_mention(a), _mention(b)), relation) for _, relation in pairs),
         ("differs:relation", "relation:front-behind", "objects:2"),
     )
 
