@@ -1,5 +1,6 @@
 """Folders of the user's own data: what is read, what is refused and how, what is written."""
 
+import errno
 import io
 import json
 import tempfile
@@ -170,6 +171,20 @@ def test_which_form(folder):
     write_lines(folder / "groups.jsonl", GROUP)
     with pytest.raises(InputError, match=r"groups\.jsonl and images\.jsonl; keep one"):
         read_folder(folder)
+
+
+def test_the_example_of_the_page_is_read(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "own_data.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in page.split("```json\n")[1:]]
+    (tmp_path / "images").mkdir()
+    for name in ("cat_on_dog.jpg", "dog_on_cat.jpg", "parrot.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / "images" / name)
+    (tmp_path / "groups.jsonl").write_text(blocks[0], encoding="utf-8")
+    assert [b.shape for b in read_folder(tmp_path).blocks] == [(2, 2), (1, 3)]
+    (tmp_path / "groups.jsonl").unlink()
+    (tmp_path / "images.jsonl").write_text(blocks[1], encoding="utf-8")
+    (tmp_path / "captions.jsonl").write_text(blocks[2] * 5, encoding="utf-8")
+    assert read_folder(tmp_path).blocks[0].truth.tolist() == [[4]]
 
 
 # --- reading without groups
@@ -364,6 +379,22 @@ def test_what_is_there_is_not_overwritten_by_accident(tmp_path):
     (tmp_path / "link").symlink_to(out)
     with pytest.raises(InputError, match="is not a folder"):
         write_folder(two, tmp_path / "link", overwrite=True)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"out cannot be written: .*Not a directory"):
+        write_folder([Group("g", (picture(1),), ("a",))], tmp_path / "file" / "out")
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ttm_jax.data.folder_writer._write_lines", full)
+    with pytest.raises(InputError, match=r"cannot be written: .*No space left"):
+        write_folder([Group("g", (picture(1),), ("a",))], tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_overwrite_leaves_the_old_data(tmp_path):

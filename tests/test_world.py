@@ -1,83 +1,38 @@
-"""The procedural world: captions that are true, pictures that show it, everything from a seed."""
+"""The benchmarks of the world: captions that are true of their own picture and of no other."""
 
 import re
 import sys
-from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from world_reader import mentions_of, pixels_of
 
 from experiments import make_world
 from ttm_jax.data import world
 from ttm_jax.data.folder import read_folder
 from ttm_jax.data.world.benchmark import drafts
-from ttm_jax.data.world.captions import SYNONYMS, Claim, Mention, Wording, draw_wording, say
+from ttm_jax.data.world.captions import Claim, Mention, Wording, draw_wording, say
 from ttm_jax.data.world.looks import draw_look
-from ttm_jax.data.world.render import PALETTE, render
+from ttm_jax.data.world.render import render
 from ttm_jax.data.world.scene import (
-    COLORS,
-    DIRECTIONS,
     OPPOSITE,
-    SHAPES,
-    TEXTURES,
     Scene,
     Thing,
-    draw_kinds,
-    place,
     related,
-    shifted_weights,
 )
-from ttm_jax.data.world.shapes import OUTLINES
 from ttm_jax.data.world.training import (
-    TrainingText,
-    describe,
-    draw_scene,
     training_captions,
-    training_pairs,
-    training_scene,
 )
 from ttm_jax.errors import InputError
 
-FAITHFUL = TrainingText(wrong=0.0, misbound=0.0, misplaced=0.0)
 LOOK = draw_look(np.random.default_rng(0), 0.0)
 RED_CIRCLE = Thing("circle", "red", x=0.25, y=0.5)
 BLUE_STAR = Thing("star", "blue", "striped", "small", x=0.75, y=0.5, radius=0.11)
 SCENE = Scene((RED_CIRCLE, BLUE_STAR), LOOK, 0)
-
-
-def mention_of(text: str) -> Mention:
-    """An independent reading of a phrase, to check what `say` wrote."""
-    words = text.replace(",", "").split()
-    usual = {s: word for word, options in SYNONYMS.items() for s in options}
-    for phrase, name in (("plus sign", "cross"), ("lightning bolt", "bolt")):
-        if phrase in text:
-            words.append(name)
-    texture_nouns = {"stripes": "striped", "dots": "dotted", "spots": "dotted", "checks": "checked"}
-    known = {usual.get(w, texture_nouns.get(w, w)) for w in words}
-
-    def only(names) -> str | None:
-        found = sorted(known & set(names))
-        assert len(found) <= 1, (text, found)
-        return found[0] if found else None
-
-    shape = only(SHAPES)
-    assert shape is not None, text
-    return Mention(shape, only(COLORS), only(TEXTURES), only(("small", "large")))
-
-
-def mentions_of(caption: str) -> list[Mention]:
-    """One phrase starts at every article that does not belong to an opener or a pattern."""
-    text = re.sub(
-        r"^(a picture of|an image of|a drawing of|a photo of|there is|this shows) ", "", caption
-    )
-    text = re.sub(r"with an? (striped|checkered) pattern", r"\1", text)
-    parts = [p for p in re.split(r"\b(?:an?) ", text) if p]
-    return [mention_of(p) for p in parts]
 
 
 # --- the meaning of captions
@@ -300,16 +255,6 @@ def test_make_says_when_there_are_no_more_groups(monkeypatch):
         drafts("texture_swap", groups=500)
 
 
-# --- pictures
-
-
-def pixels_of(picture: np.ndarray, color: str) -> np.ndarray:
-    """Where a picture shows a colour of the palette: rows and columns, as fractions."""
-    distance = {c: np.abs(picture.astype(int) - rgb).sum(-1) for c, rgb in PALETTE.items()}
-    near = (distance[color] < 60) & (distance[color] == np.min(list(distance.values()), axis=0))
-    return np.argwhere(near) / picture.shape[0]
-
-
 @pytest.mark.parametrize("variant", ["left_right", "above_below", "relation_choice"])
 def test_captions_are_true_of_the_pixels(variant):
     """From the caption's text to the picture's pixels, with nothing of the code between them."""
@@ -335,227 +280,6 @@ def test_captions_are_true_of_the_pixels(variant):
                 assert re.search(r"\b(below|under|lower)\b", caption), caption
                 assert row_a > row_b, caption
     assert checked >= 15
-
-
-def test_a_thing_has_its_colour_and_its_place():
-    for color, rgb in PALETTE.items():
-        look = replace(LOOK, light=(1.0, 1.0, 1.0), shade=0.0, grain=0.0)
-        picture = render(Scene((Thing("square", color, x=0.3, y=0.7),), look, 0), 100)
-        assert np.array_equal(picture[70, 30], rgb)
-        assert np.abs(picture[15, 80] - np.asarray(look.base)).max() < 60
-
-
-def test_a_thing_leans_clockwise_by_its_angle():
-    look = replace(LOOK, light=(1.0, 1.0, 1.0), shade=0.0, grain=0.0)
-
-    def extent(angle: float) -> tuple[float, float, float]:
-        where = pixels_of(
-            render(Scene((Thing("drop", "blue", angle=angle),), look, 0), 192), "blue"
-        )
-        height, width = np.ptp(where, axis=0)
-        top = where[where[:, 0] == where[:, 0].min()]
-        return height, width, top[:, 1].mean() - 0.5
-
-    height, width, tip = extent(0.0)
-    assert height > 1.2 * width
-    assert abs(tip) < 0.02
-    assert extent(20.0)[2] > 0.03
-    assert extent(-20.0)[2] < -0.03
-    assert extent(90.0)[0] == pytest.approx(width, abs=0.02)
-
-
-def test_shapes_and_textures_look_different():
-    look = replace(LOOK, grain=0.0, pattern="plain")
-    for kinds in (
-        [Thing(shape, "blue") for shape in SHAPES],
-        [Thing("square", "blue", texture) for texture in TEXTURES],
-        [Thing("square", color) for color in COLORS],
-    ):
-        pictures = [render(Scene((thing,), look, 0), 64).astype(int) for thing in kinds]
-        for i, a in enumerate(pictures):
-            for b in pictures[:i]:
-                assert np.abs(a - b).sum() / 3 / 255 > 25  # pixels' worth of full difference
-
-
-def test_the_same_picture_at_every_size():
-    for i in range(12):
-        scene = draw_scene(np.random.default_rng(i), shift=1.0)
-        scene = replace(scene, look=replace(scene.look, grain=0.0))
-        small = render(scene, 64).astype(float)
-        large = np.asarray(Image.fromarray(render(scene, 256)).reduce(4)).astype(float)
-        assert np.abs(small - large).mean() < 1.5
-    assert render(scene, 17).shape == (17, 17, 3)
-
-
-def test_grain_is_in_the_picture_and_the_same_at_every_size():
-    scene = Scene((), replace(LOOK, grain=6.0), 9)
-    clean = Scene((), replace(LOOK, grain=0.0), 9)
-    noise = render(scene, 64).astype(float) - render(clean, 64)
-    assert 5.0 < noise.std() < 7.0
-    large = render(scene, 192).astype(float) - render(clean, 192)
-    reduced = large.reshape(64, 3, 64, 3, 3).mean((1, 3))
-    assert np.corrcoef(noise.ravel(), reduced.ravel())[0, 1] > 0.9
-
-
-def test_outlines_fill_about_a_unit_circle():
-    assert set(OUTLINES) == set(SHAPES)
-    for name, points in OUTLINES.items():
-        radius = np.hypot(*points.T).max()
-        assert 0.9 < radius < 1.35, name
-        assert np.abs((points.max(0) + points.min(0)) / 2).max() < 0.12, name
-
-
-@given(st.integers(0, 10**6), st.sampled_from(["row", "column", "scatter"]), st.integers(1, 3))
-def test_things_are_inside_the_picture_and_apart(seed, layout, count):
-    radii = [0.165 * 0.82 if count == 3 else 0.215] * count
-    centres = np.array(place(np.random.default_rng(seed), radii, layout))
-    assert centres.min() >= radii[0] + 0.005
-    assert centres.max() <= 1 - radii[0] - 0.005
-    for i in range(count):
-        for j in range(i):
-            assert np.hypot(*(centres[i] - centres[j])) >= 2 * radii[0] - 1e-9
-    along = centres[:, 0 if layout == "row" else 1]
-    if layout != "scatter":
-        assert np.all(np.diff(along) > 0)
-
-
-# --- the shift
-
-
-def test_a_stronger_shift_is_darker_and_noisier():
-    looks = [[draw_look(np.random.default_rng(i), s) for i in range(200)] for s in (0.0, 1.0, 2.0)]
-    brightness = [np.mean([np.mean(k.base) * np.mean(k.light) for k in some]) for some in looks]
-    assert brightness[0] > brightness[1] + 30 > brightness[2] + 60
-    grain = [np.mean([k.grain for k in some]) for some in looks]
-    assert grain[0] + 2 < grain[1] < grain[2] - 2
-
-
-def test_rare_kinds_come_more_often_with_the_shift():
-    assert np.array_equal(shifted_weights(COLORS, 0.0), list(COLORS.values()))
-    assert np.array_equal(shifted_weights(COLORS, 1.0), np.ones(len(COLORS)))
-
-    def share(shift: float) -> float:
-        rng = np.random.default_rng(0)
-        seen = Counter(draw_kinds(rng, COLORS, 1, shift)[0] for _ in range(3000))
-        return (seen["pink"] + seen["brown"] + seen["turquoise"]) / 3000
-
-    # 0.75 of 7.75 by weight, then 3 of 11; four standard errors are below 0.033.
-    assert abs(share(0.0) - 0.75 / 7.75) < 0.03
-    assert abs(share(1.0) - 3 / 11) < 0.033
-    assert share(2.0) > 0.4
-
-
-# --- text to pretrain on
-
-
-def test_training_pairs_do_not_depend_on_how_many_are_made():
-    images, captions = training_pairs(7, 20, size=24)
-    assert images.shape == (20, 24, 24, 3)
-    later, later_captions = training_pairs(7, 5, size=24, start=15)
-    assert np.array_equal(later, images[15:])
-    assert later_captions == captions[15:]
-    other, other_captions = training_pairs(7, 20, TrainingText(relation=1.0, wrong=0.5), size=24)
-    assert np.array_equal(other, images)
-    assert other_captions != captions
-    assert training_captions(7, 20) == captions
-    assert training_captions(7, 20, draw=1) != captions
-    assert not np.array_equal(training_pairs(8, 20, size=24)[0], images)
-
-
-def test_two_processes_make_the_same_pairs(monkeypatch):
-    monkeypatch.setattr("ttm_jax.data.world.training.CHUNK", 4)
-    images, captions = training_pairs(1, 10, size=16)
-    again, captions_again = training_pairs(1, 10, size=16, workers=2)
-    assert np.array_equal(images, again)
-    assert captions == captions_again
-
-
-@given(st.integers(0, 10**9))
-@settings(max_examples=100)
-def test_faithful_captions_are_true(seed):
-    rng = np.random.default_rng(seed)
-    scene = draw_scene(rng, shift=float(rng.uniform(0, 2)))
-    claim = describe(rng, scene, replace(FAITHFUL, relation=0.5))
-    assert claim.holds(scene)
-
-
-@cache
-def scenes() -> list[Scene]:
-    return [training_scene(0, i) for i in range(800)]
-
-
-def claims(config: TrainingText, count: int = 800) -> list[tuple[Claim, Scene]]:
-    return [
-        (describe(np.random.default_rng(i), scene, config), scene)
-        for i, scene in enumerate(scenes()[:count])
-    ]
-
-
-def test_knob_relation():
-    assert all(c.relation is None for c, _ in claims(replace(FAITHFUL, relation=0.0), 300))
-    often = [c.relation for c, s in claims(replace(FAITHFUL, relation=1.0)) if len(s.things) > 1]
-    assert np.mean([r is not None for r in often]) > 0.75  # not every pair stands clearly
-    assert set(often) - {None} == set(OPPOSITE)
-    usual = Counter(often)
-    assert min(usual[d] for d in DIRECTIONS) > 0.7 * max(usual[d] for d in DIRECTIONS)
-
-
-@pytest.mark.parametrize("knob", ["color", "texture", "size"])
-def test_knobs_of_attributes(knob):
-    def share(value: float) -> float:
-        config = replace(FAITHFUL, relation=0.0, omit=0.0, **{knob: value})
-        said = possible = 0
-        for claim, scene in claims(config, 400):
-            said += sum(m.count for m in claim.mentions if getattr(m, knob) is not None)
-            silent = {"texture": "plain", "size": "medium"}.get(knob)
-            possible += sum(getattr(t, knob) != silent for t in scene.things)
-        return said / possible
-
-    assert share(0.0) == 0.0
-    assert share(1.0) > 0.95  # of several alike, not all may be counted
-    assert 0.4 < share(0.5) < 0.6
-
-
-def test_knob_omit():
-    full = claims(replace(FAITHFUL, relation=0.0, omit=0.0), 300)
-    assert all(sum(m.count for m in c.mentions) == len(s.things) for c, s in full if _unlike(s))
-    less = claims(replace(FAITHFUL, relation=0.0, omit=1.0), 300)
-    assert all(
-        sum(m.count for m in c.mentions) == max(1, len(s.things) - 1) for c, s in less if _unlike(s)
-    )
-
-
-def _unlike(scene: Scene) -> bool:
-    return len({t.shape for t in scene.things}) == len(scene.things)
-
-
-@pytest.mark.parametrize("knob", ["misbound", "misplaced"])
-def test_knobs_of_errors(knob):
-    config = replace(FAITHFUL, relation=1.0, color=1.0, **{knob: 1.0})
-    related_only = [(c, s) for c, s in claims(config, 400) if c.relation and _unlike(s)]
-    assert len(related_only) > 150
-    assert not any(claim.holds(scene) for claim, scene in related_only)
-
-
-def test_knob_wrong():
-    """Captions of other pictures name none of the shapes that are seen."""
-    config = replace(FAITHFUL, wrong=1.0)
-    for i, caption in enumerate(training_captions(0, 200, config)):
-        seen = {t.shape for t in scenes()[i].things}
-        words = {w for s in seen for w in SYNONYMS.get(s, (s,))}
-        assert not any(re.search(rf"\b{w}(s|es)?\b", caption) for w in words), (caption, seen)
-
-
-@pytest.mark.parametrize("config", [{"wrong": 1.5}, {"relation": -0.1}, {"color": float("nan")}])
-def test_knobs_are_probabilities(config):
-    with pytest.raises(InputError, match="expected 0 to 1"):
-        TrainingText(**config)
-
-
-@pytest.mark.parametrize("arguments", [(-1, 5), (0, 0)])
-def test_training_pairs_refuse(arguments):
-    with pytest.raises(InputError, match="expected"):
-        training_pairs(*arguments)
 
 
 def test_the_world_has_not_changed():

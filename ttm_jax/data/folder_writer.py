@@ -35,17 +35,18 @@ def write_folder(
     _check_writable(dataset, grouped)
     target = Path(path)
     _check_target(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
     # A sibling, so that the final rename stays on one file system.
     draft = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        draft.mkdir()
+        draft.mkdir(parents=True)
         names = _write_images(dataset, draft)
         if grouped:
             _write_lines(draft / GROUPS, _group_lines(dataset, names))
         else:
             _write_ungrouped(dataset, names, draft)
         _move(draft, target)
+    except OSError as error:  # a full disk, no permission
+        raise InputError(f"{target} cannot be written: {error}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
