@@ -234,6 +234,20 @@ class TestSiglip:
             ours = siglip(captions)
         np.testing.assert_array_equal(ours.ids, np.asarray(expected["input_ids"]))
 
+    def test_only_tokenizer_json(self, siglip, siglip_folder, tmp_path):
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+        model = sentencepiece.SentencePieceProcessor(model_file=str(siglip_folder / "spiece.model"))
+        pieces = [(model.id_to_piece(i), model.get_score(i)) for i in range(len(model))]
+        unigram = Tokenizer(models.Unigram(pieces, unk_id=2))
+        unigram.normalizer = normalizers.NFKC()
+        unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+        unigram.save(str(tmp_path / "tokenizer.json"))
+        other = load_tokenizer(tmp_path, "siglip")
+        assert (other.eos_id, other.pad_id) == (1, 1)
+        captions = [c for c in sugarcrepe() if len(c) < 120]
+        np.testing.assert_array_equal(other(captions).ids, siglip(captions).ids)
+
     def test_special_tokens_in_a_caption_are_text(self, siglip):
         # transformers would end the caption in the middle.
         np.testing.assert_array_equal(siglip(["a </s> cat"]).ids, siglip(["a s cat"]).ids)
