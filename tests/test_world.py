@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from world_reader import mentions_of, pixels_of
@@ -77,6 +77,7 @@ def test_in_front_of_is_what_is_drawn_later():
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+@settings(deadline=None)
 def test_relations_exclude_each_other_and_turn_around(ax, ay, bx, by):
     a, b = replace(RED_CIRCLE, x=ax, y=ay), replace(RED_CIRCLE, x=bx, y=by)
     true = [r for r in OPPOSITE if related(a, b, r, a_is_later=True)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from world_reader import pixels_of
@@ -23,9 +23,7 @@ from ttm_jax.data.world.scene import (
     shifted_weights,
 )
 from ttm_jax.data.world.shapes import OUTLINES
-from ttm_jax.data.world.training import (
-    draw_scene,
-)
+from ttm_jax.data.world.training import draw_scene
 
 LOOK = draw_look(np.random.default_rng(0), 0.0)
 
@@ -99,6 +97,7 @@ def test_outlines_fill_about_a_unit_circle():
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["row", "column", "scatter"]), st.integers(1, 3))
+@settings(deadline=None)
 def test_things_are_inside_the_picture_and_apart(seed, layout, count):
     radii = [0.165 * 0.82 if count == 3 else 0.215] * count
     centres = np.array(place(np.random.default_rng(seed), radii, layout))

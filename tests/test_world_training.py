@@ -52,7 +52,7 @@ def test_two_processes_make_the_same_pairs(monkeypatch):
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_faithful_captions_are_true(seed):
     rng = np.random.default_rng(seed)
     scene = draw_scene(rng, shift=float(rng.uniform(0, 2)))
