@@ -1,24 +1,24 @@
-"""The best and the second-best matching of small groups, by trying all of them: exactly.
+"""The best and the second-best matching of small groups, by trying all of them.
 
-Sums of floating-point numbers depend on their order in the last digit. Left alone, that would break
-ties at random and make a margin depend on the order in which a group lists its captions; and since
-benchmarks list the true pairs on the diagonal, anything that depends on that order can leak labels.
-Two measures make the result a function of the numbers alone:
+The benchmarks list the true pairs on the diagonal, so whatever depends on the order of images and
+captions can leak the labels. Floating-point sums do depend on it, in their last digit. Here the
+result is a function of the numbers alone, to the last bit:
 
-1. the scores of a matching are added in sorted order, so that its total does not depend on the
-   order of images and captions;
-2. where best and second best lie closer than rounding can tell, the group is solved again in whole
-   numbers, without any rounding. A tie is then a tie, and the smallest true difference counts.
+- the scores of a matching are added in sorted order, so its total does not depend on their places;
+- two totals that differ by no more than rounding explains (of the scores to their own type, float32
+  or float64, and of the sums) are a tie. So 0.9 + 0.1 ties with 0.5 + 0.5, whatever its last digit;
+- a matching that wins in every row by itself needs no sum: it is the best, however close others
+  come. Hence GroupMatch is never below GroupScore, and comparison alone decides a 1 x k group.
 """
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int32, Shaped
+from jaxtyping import Bool, Float, Float64, Int32
 
 from ttm_jax.over_groups import in_numpy, over_groups
 
@@ -41,6 +41,15 @@ def injective_matchings(images: int, texts: int) -> Int32[np.ndarray, "matching 
     return matchings
 
 
+def rounding_of(dtype: np.dtype, images: int) -> float:
+    """How far off a total of scores can be, as a share of the sum of their sizes.
+
+    Each score is known to half a unit in the last place of its type; then `images - 1` additions
+    in float64 follow, and one subtraction of totals.
+    """
+    return float(np.finfo(dtype).eps) / 2 + 2 * (images - 1) * 2.0**-53
+
+
 def match_exhaustively(
     scores: Float[np.ndarray, "group image text"],
 ) -> tuple[
@@ -56,78 +65,60 @@ def match_exhaustively(
     close = np.flatnonzero(margin <= doubt)
     if close.size:
         index, margin = index.copy(), margin.copy()  # what JAX returns may not be written to
-        index[close], margin[close] = _search_in_integers(scores[close].astype(np.float64))
+        index[close], margin[close] = in_numpy(_look_closer, scores[close])
     return np.take(matchings, index, axis=0), margin, margin > 0
 
 
 def _search(xp: Any, scores: Any) -> tuple[Any, Any, Any]:
-    """Index and margin of the best matching of a group, and how far off the margin can be."""
-    scores = scores.astype(xp.float64)
+    """Index and margin of the best matching, and a margin above which both are certain."""
     images = scores.shape[0]
-    index, best, second = _best_two(xp, scores, -math.inf, _sorted_total)
-    # A total of m numbers up to s is off by at most m (m - 1) s u, a difference by twice that; the
-    # other factor of 2 is to spare. For m = 1 nothing is added and only exact ties are left.
-    doubt = 4 * images * (images - 1) * 2.0**-53 * xp.abs(scores).max((0, 1))
-    return index, best - second, doubt
+    share = rounding_of(scores.dtype, images)
+    scores = scores.astype(xp.float64)
+    index, best, second = _best_two(xp, scores)
+    # Two totals have sizes of at most m times the largest score each; twice that, to be sure.
+    return index, best - second, 4 * images * share * xp.abs(scores).max((0, 1))
 
 
-def _search_in_integers(
-    scores: Float64[np.ndarray, "group image text"],
-) -> tuple[Int32[np.ndarray, " group"], Float64[np.ndarray, " group"]]:
-    """Index and margin of the best matching, without rounding until the margin is returned."""
-    whole, unit = as_integers(np.ascontiguousarray(np.moveaxis(scores, 0, -1)))
-    lowest = -(scores.shape[1] * int(np.abs(whole).max()) + 1)
-    index, best, second = _best_two(np, whole, lowest, lambda _, values: sum(values))
-    return index, from_integers(best - second, unit)
+def _look_closer(xp: Any, scores: Any) -> tuple[Any, Any]:
+    """Index and margin where the second best is close: margin 0 if it is a tie."""
+    images = scores.shape[0]
+    share = rounding_of(scores.dtype, images)
+    scores = scores.astype(xp.float64)
+    index, best, second = _best_two(xp, scores)
+    sizes = list(_totals(xp, xp.abs(scores)))
+    best_size = sum(xp.where(index == number, size, 0.0) for number, size in enumerate(sizes))
+    tied = xp.zeros_like(best, bool)
+    for number, total in enumerate(_totals(xp, scores)):
+        reached = best - total <= share * (best_size + sizes[number])
+        tied = tied | (reached & (index != number))
+    margin = xp.where(tied, 0.0, best - second)
+    # The row winners, where each row has one and no two rows have the same. Measured from them all
+    # other scores are negative, so that no sum cancels.
+    top = scores.max(1)
+    wins = scores == top[:, None]
+    settled = (wins.sum(1) == 1).all(0) & (wins.sum(0) <= 1).all(0)
+    winners, first, runner_up = _best_two(xp, scores - top[:, None])
+    return xp.where(settled, winners, index), xp.where(settled, first - runner_up, margin)
 
 
-def _best_two(
-    xp: Any, scores: Any, lowest: float | int, total_of: Callable[[Any, list[Any]], Any]
-) -> tuple[Any, Any, Any]:
+def _best_two(xp: Any, scores: Any) -> tuple[Any, Any, Any]:
     """Index and total of the best matching, total of the second; `scores[image, text, ...]`."""
-    best = second = xp.full_like(scores[0, 0], lowest)
+    best = second = xp.full_like(scores[0, 0], -math.inf)
     index = xp.zeros_like(best, xp.int32)
-    matchings = injective_matchings(scores.shape[0], scores.shape[1])
-    for number, matching in enumerate(matchings.tolist()):
-        total = total_of(xp, [scores[image, text] for image, text in enumerate(matching)])
+    for number, total in enumerate(_totals(xp, scores)):
         index = xp.where(total > best, xp.int32(number), index)
         second = xp.maximum(second, xp.minimum(total, best))
         best = xp.maximum(best, total)
     return index, best, second
 
 
-def _sorted_total(xp: Any, values: list[Any]) -> Any:
-    """The sum in ascending order of the numbers (of two, the order does not matter)."""
-    ordered = list(values)
-    if len(ordered) > 2:
-        for last in range(len(ordered) - 1, 0, -1):
-            for i in range(last):
-                low, high = ordered[i], ordered[i + 1]
-                ordered[i], ordered[i + 1] = xp.minimum(low, high), xp.maximum(low, high)
-    return sum(ordered[1:], start=ordered[0])
-
-
-def as_integers(values: Float64[np.ndarray, "*shape"]) -> tuple[Shaped[np.ndarray, "*shape"], int]:
-    """The same numbers as whole multiples of 2**unit: int64 if sums fit, Python integers if not."""
-    mantissa, exponent = np.frexp(values)
-    whole = np.ldexp(mantissa, 53).astype(np.int64)  # 53 bits hold every mantissa
-    used = whole != 0
-    last_bit = np.frexp((whole & -whole).astype(np.float64))[1] - 1
-    unit = int((exponent - 53 + last_bit)[used].min(initial=0))
-    bits = int(exponent[used].max(initial=0)) - unit
-    if bits <= 55:  # 7 bits to spare: sums of up to 64 numbers, and their differences
-        return np.ldexp(values, -unit).astype(np.int64), unit
-    ratios = [value.as_integer_ratio() for value in values.ravel().tolist()]
-    exact = np.empty(values.size, object)
-    exact[:] = [(numerator << -unit) // denominator for numerator, denominator in ratios]
-    return exact.reshape(values.shape), unit
-
-
-def from_integers(values: Shaped[np.ndarray, " group"], unit: int) -> Float64[np.ndarray, " group"]:
-    """Whole multiples of 2**unit as floats, correctly rounded.
-
-    Only zero becomes 0.0: 2**unit is a bit of one of the scores, so no difference is below it.
-    """
-    if values.dtype == object:
-        return np.array([value / (1 << -unit) for value in values.tolist()], np.float64)
-    return np.ldexp(values.astype(np.float64), unit)
+def _totals(xp: Any, scores: Any) -> Iterator[Any]:
+    """The total of every matching, added in ascending order (of two, the order does not matter)."""
+    for matching in injective_matchings(scores.shape[0], scores.shape[1]).tolist():
+        ordered = [scores[image, text] for image, text in enumerate(matching)]
+        if len(ordered) > 2:
+            for last in range(len(ordered) - 1, 0, -1):
+                for i in range(last):
+                    low, high = ordered[i], ordered[i + 1]
+                    ordered[i], ordered[i + 1] = xp.minimum(low, high), xp.maximum(low, high)
+        yield sum(ordered[1:], start=ordered[0])

@@ -60,7 +60,7 @@ def match_groups(scores: ArrayLike) -> GroupMatching:
         return GroupMatching(*match_exhaustively(array))
     matching = np.empty((groups, images), np.int32)
     margin = np.empty(groups)
-    for group, block in enumerate(array.astype(np.float64)):
+    for group, block in enumerate(array):
         matching[group], margin[group] = match_large_group(block)
     return GroupMatching(matching, margin, margin > 0)
 
@@ -83,7 +83,7 @@ def match_global(scores: ArrayLike) -> GlobalMatching:
 
 
 def select(
-    margin: Real[np.ndarray, " group"], unique: Bool[np.ndarray, " group"], tau: float
+    margin: Real[np.ndarray, " group"], unique: Bool[np.ndarray, " group"], tau: float | int
 ) -> Bool[np.ndarray, " group"]:
     """The groups to train on: a unique best matching with a margin of at least tau (Alg. 1)."""
     return (margin >= _number(tau, "tau")) & unique
@@ -111,7 +111,7 @@ def is_right(
 def select_global(
     similarity: Real[np.ndarray, " image"],
     unique: Bool[np.ndarray, " image"],
-    tau: float,
+    tau: float | int,
 ) -> Bool[np.ndarray, " image"]:
     """The pairs to train on: the share 1 - tau of all pairs, the most similar first (App. B.1).
 
@@ -133,7 +133,7 @@ def select_global(
 
 
 def tau_for_coverage(
-    margin: Real[np.ndarray, " group"], unique: Bool[np.ndarray, " group"], coverage: float
+    margin: Real[np.ndarray, " group"], unique: Bool[np.ndarray, " group"], coverage: float | int
 ) -> float:
     """The highest tau that selects at least this share of the groups, without using labels.
 
@@ -159,7 +159,7 @@ def _by_image(
     return matching
 
 
-def _number(value: float, name: str) -> float:
+def _number(value: float | int, name: str) -> float:
     if math.isnan(value):
         raise InputError(f"{name} is nan; expected a number")
     return float(value)

@@ -54,14 +54,14 @@ def wilson_interval(count: int, of: int, confidence: float = 0.95) -> tuple[floa
     return low, high
 
 
-def relative_gain(before: float, after: float) -> float:
+def relative_gain(before: float | int, after: float | int) -> float:
     """The gain in percent of the old value, as in the paper's tables; infinite from 0."""
     if before == 0:
         return math.inf if after > 0 else 0.0
     return 100 * (after - before) / before
 
 
-def error_reduction(before: float, after: float) -> float:
+def error_reduction(before: float | int, after: float | int) -> float:
     """The share of the old errors that is gone, in percent; both values are percentages."""
     if before == 100:
         return -math.inf if after < 100 else 0.0

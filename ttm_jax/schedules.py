@@ -12,7 +12,7 @@ TauSchedule = Literal["linear", "cosine", "constant", "ascending"]
 
 
 def tau_schedule(
-    kind: TauSchedule, tau_1: float, tau_T: float, iterations: int
+    kind: TauSchedule, tau_1: float | int, tau_T: float | int, iterations: int
 ) -> Float64[np.ndarray, " iteration"]:
     """tau of every iteration, both ends included; with one iteration, its start.
 
