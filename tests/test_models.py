@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.traverse_util import flatten_dict
+from parity import model_of, quick_jit, run
 
-from ttm_jax.models.clip import CLIP
-from ttm_jax.models.siglip import SigLIP
 from ttm_jax.models.transformer import Block, Compute
 from ttm_jax.weights import huggingface
 from ttm_jax.weights.checkpoint_files import Checkpoint, Tensors
@@ -25,35 +24,6 @@ CASES = ("siglip", "siglip_gelu_with_rest", "clip", "clip_gelu_legacy_eos")
 FULL = 16  # positions of the tiny text towers
 
 close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
-
-
-# Tiny models spend their time in the compiler, and the numbers do not depend on its efforts.
-quick_jit = partial(
-    jax.jit,
-    compiler_options={
-        "xla_backend_optimization_level": 0,
-        "xla_llvm_disable_expensive_passes": True,
-    },
-)
-
-
-def model_of(checkpoint: Checkpoint) -> SigLIP | CLIP:
-    return (CLIP if checkpoint.family == "clip" else SigLIP)(checkpoint.config)
-
-
-def run(checkpoint: Checkpoint, pixels: np.ndarray, ids: np.ndarray) -> dict[str, np.ndarray]:
-    model = model_of(checkpoint)
-
-    @quick_jit
-    def forward(params, pixels, ids):
-        variables = {"params": params}
-        image = model.apply(variables, pixels, method="encode_image")
-        text = model.apply(variables, ids, method="encode_text")
-        logits = model.apply(variables, image, text, method="logits")
-        return {"image": image, "text": text, "logits": logits}
-
-    out = forward(checkpoint.params, jnp.asarray(pixels), jnp.asarray(ids))
-    return {name: np.asarray(array) for name, array in out.items()}
 
 
 def loss_and_gradients(

@@ -1,7 +1,7 @@
 """What every format of checkpoint has in common: where tensors come from and what comes out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -50,6 +50,12 @@ def family_of(config: Config) -> Literal["siglip", "clip"]:
 
 def expected_shapes(config: Config) -> dict[str, Shape]:
     """Every parameter of the model that `config` describes: the model itself is asked."""
+    # How it computes changes no shape.
+    config = replace(
+        config,
+        vision=replace(config.vision, compute=DEFAULT_COMPUTE),
+        text=replace(config.text, compute=DEFAULT_COMPUTE),
+    )
     model = CLIP(config) if isinstance(config, CLIPConfig) else SigLIP(config)
     size, length = config.image_size, config.text_length
     variables = jax.eval_shape(

@@ -13,7 +13,7 @@ from ttm_jax.errors import InputError
 # Nothing that would have to be unpickled, and nothing of other frameworks, is downloaded.
 _NEEDED = ["*.json", "model*.safetensors", "spiece.model", "tokenizer.model", "*.txt", "*.npz"]
 _NOT_NEEDED = ["*/*"]  # copies for other runtimes live in subfolders
-_REPO_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_REPO_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _FILE_SUFFIXES = (".npz", ".safetensors", ".json", ".bin")
 
 
@@ -24,6 +24,8 @@ def resolve(source: str, *, revision: str | None = None, offline: bool | None = 
     `revision` pins a branch, tag or commit. `offline` (or HF_HUB_OFFLINE=1) uses only what was
     downloaded before. HF_TOKEN, or a login by `hf auth login`, opens gated models.
     """
+    if not source:
+        raise InputError("no model was named: give a hub id or a path")
     if "://" in source:
         return fetch(source)
     path = Path(source).expanduser()
@@ -32,7 +34,7 @@ def resolve(source: str, *, revision: str | None = None, offline: bool | None = 
     if _looks_like_a_path(source):
         raise InputError(f"{source} does not exist (it is taken for a path, not for a hub id)")
     folder = _download(source, revision, bool(offline))
-    names = sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in folder.glob("*"))
     arrays = [name for name in names if name.endswith(".npz")]
     if "config.json" not in names and len(arrays) == 1:
         return folder / arrays[0]
