@@ -31,9 +31,13 @@ def match_large_group(
     """
     images = len(scores)
     wide = scores.astype(np.float64)
-    costs, unit = _on_grid(wide)
+    floor, gap = _mask_level(wide)
+    costs, unit = _on_grid(wide, floor)
     best = linear_sum_assignment(costs)[1]
     margin = math.ldexp(min(_losses(costs, best)), unit)
+    if margin >= gap:  # the second best has a masked pair, whose true score counts
+        costs, unit = _on_grid(wide, -math.inf)
+        margin = math.ldexp(min(_losses(costs, best)), unit)
     size = math.fsum(np.abs(wide[np.arange(images), best]).tolist())
     # Rounding of both totals, and half a step of the grid for each of their scores.
     if margin > 2 * rounding_of(scores.dtype, images) * size + math.ldexp(images, unit):
@@ -73,20 +77,20 @@ def assign(
     (equal captions, for example), and which of them the solver returns depends on the order of the
     data. Finding out costs about a quarter of the assignment itself.
     """
-    costs, _ = _on_grid(scores)
+    costs, _ = _on_grid(scores, _mask_level(scores)[0])
     columns = linear_sum_assignment(costs)[1]
     prices = _column_prices(costs, columns)
     return columns.astype(np.int32), _settled(costs, columns, prices)
 
 
 def _on_grid(
-    scores: Float[np.ndarray, "image text"],
+    scores: Float[np.ndarray, "image text"], floor: float
 ) -> tuple[Float64[np.ndarray, "image text"], int]:
     """Minus the scores in whole multiples of 2**unit; float64 adds 8 n of them without rounding.
 
-    The solver's path lengths and prices are sums of at most 2 n costs and their differences.
+    The solver's path lengths and prices are sums of at most 2 n costs and their differences. Scores
+    below `floor` are raised to it.
     """
-    floor = _lowest_of_use(scores)
     top = max(float(scores.max()), -max(float(scores.min()), floor), np.finfo(np.float64).tiny)
     unit = math.frexp(top)[1] + math.ceil(math.log2(8 * scores.shape[1])) - 53
     costs = np.negative(scores, dtype=np.float64)
@@ -95,18 +99,19 @@ def _on_grid(
     return np.rint(costs, out=costs), unit
 
 
-def _lowest_of_use(scores: Float[np.ndarray, "image text"]) -> float:
-    """A level so low that scores below it can be raised to it; -inf unless some are very low.
+def _mask_level(scores: Float[np.ndarray, "image text"]) -> tuple[float, float]:
+    """A level to which very low scores can be raised, and by how much assignments that have one of
+    them stay worse than the best. (-inf, inf) if there are none.
 
-    Without it a mask such as -1e9 would set the scale, and the grid would be too coarse for the
-    rest. An assignment with such a score stays worse than the best by n times the highest.
+    A mask such as -1e9 would set the scale otherwise, and the grid be too coarse for the rest.
     """
     highest = float(np.abs(scores.max(axis=1)).max())
     if highest == 0 or -float(scores.min()) <= _MASK * highest:
-        return -math.inf
+        return -math.inf, math.inf
     rows, columns = linear_sum_assignment(scores, maximize=True)
     total = math.fsum(scores[rows, columns].astype(np.float64).tolist())
-    return total - (len(rows) - 1) * float(scores.max()) - len(rows) * highest
+    gap = len(rows) * highest
+    return total - (len(rows) - 1) * float(scores.max()) - gap, gap
 
 
 def _column_prices(

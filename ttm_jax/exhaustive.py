@@ -14,7 +14,7 @@ result is a function of the numbers alone, to the last bit:
 import itertools
 import math
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,8 @@ def match_exhaustively(
     """
     matchings = injective_matchings(*scores.shape[1:])
     search = over_groups if len(matchings) <= _MOST_COMPILED else in_numpy
-    index, margin, doubt = search(_search, scores)
-    close = np.flatnonzero(margin <= doubt)
+    index, margin, in_doubt = search(_search, scores)
+    close = np.flatnonzero(in_doubt)
     if close.size:
         index, margin = index.copy(), margin.copy()  # what JAX returns may not be written to
         index[close], margin[close] = in_numpy(_look_closer, scores[close])
@@ -70,13 +70,22 @@ def match_exhaustively(
 
 
 def _search(xp: Any, scores: Any) -> tuple[Any, Any, Any]:
-    """Index and margin of the best matching, and a margin above which both are certain."""
-    images = scores.shape[0]
+    """Index and margin of the best matching, and whether rounding could make them wrong."""
+    images, texts = scores.shape[:2]
     share = rounding_of(scores.dtype, images)
+    # float64 adds a few float32 numbers of like size without rounding, so they need no sorting
+    exact = scores.dtype == np.float32 and images > 2
     scores = scores.astype(xp.float64)
-    index, best, second = _best_two(xp, scores)
+    index, best, second = _best_two(xp, scores, in_order=not exact)
+    sizes = [xp.abs(scores[i, t]) for i in range(images) for t in range(texts)]
+    largest = reduce(xp.maximum, sizes)
     # Two totals have sizes of at most m times the largest score each; twice that, to be sure.
-    return index, best - second, 4 * images * share * xp.abs(scores).max((0, 1))
+    doubt = 4 * images * share * largest
+    if exact:
+        # All scores are multiples of 2**-24 times the smallest, and float64 has 53 bits for a sum.
+        smallest = reduce(xp.minimum, (xp.where(size == 0, math.inf, size) for size in sizes))
+        doubt = xp.where(images * largest <= 2.0**29 * smallest, doubt, math.inf)
+    return index, best - second, best - second <= doubt
 
 
 def _look_closer(xp: Any, scores: Any) -> tuple[Any, Any]:
@@ -101,22 +110,22 @@ def _look_closer(xp: Any, scores: Any) -> tuple[Any, Any]:
     return xp.where(settled, winners, index), xp.where(settled, first - runner_up, margin)
 
 
-def _best_two(xp: Any, scores: Any) -> tuple[Any, Any, Any]:
+def _best_two(xp: Any, scores: Any, in_order: bool = True) -> tuple[Any, Any, Any]:
     """Index and total of the best matching, total of the second; `scores[image, text, ...]`."""
     best = second = xp.full_like(scores[0, 0], -math.inf)
     index = xp.zeros_like(best, xp.int32)
-    for number, total in enumerate(_totals(xp, scores)):
+    for number, total in enumerate(_totals(xp, scores, in_order)):
         index = xp.where(total > best, xp.int32(number), index)
         second = xp.maximum(second, xp.minimum(total, best))
         best = xp.maximum(best, total)
     return index, best, second
 
 
-def _totals(xp: Any, scores: Any) -> Iterator[Any]:
+def _totals(xp: Any, scores: Any, in_order: bool = True) -> Iterator[Any]:
     """The total of every matching, added in ascending order (of two, the order does not matter)."""
     for matching in injective_matchings(scores.shape[0], scores.shape[1]).tolist():
         ordered = [scores[image, text] for image, text in enumerate(matching)]
-        if len(ordered) > 2:
+        if in_order and len(ordered) > 2:
             for last in range(len(ordered) - 1, 0, -1):
                 for i in range(last):
                     low, high = ordered[i], ordered[i + 1]

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Integer, Real
+from jaxtyping import Bool, Float, Float64, Int32, Integer, Real
 from numpy.typing import ArrayLike
 
 from ttm_jax.assignment import assign, match_large_group
@@ -51,10 +51,14 @@ class GlobalMatching:
 
 def match_groups(scores: ArrayLike) -> GroupMatching:
     """The best matching of every group and its margin; `scores[group, image, text]`, any shape."""
-    array = as_group_scores(scores)
+    return match_checked_groups(as_group_scores(scores))
+
+
+def match_checked_groups(array: Float[np.ndarray, "group image text"]) -> GroupMatching:
+    """As `match_groups`, for scores that `as_group_scores` has seen already."""
     groups, images, texts = array.shape
     if images > texts:  # the paper's "without loss of generality"
-        by_text = match_groups(array.transpose(0, 2, 1))
+        by_text = match_checked_groups(array.transpose(0, 2, 1))
         return GroupMatching(_by_image(by_text.matching, images), by_text.margin, by_text.unique)
     if count_matchings(images, texts) <= MOST_MATCHINGS:
         return GroupMatching(*match_exhaustively(array))

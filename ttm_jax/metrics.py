@@ -4,8 +4,9 @@ All comparisons are strict: on a tie nobody wins. `docs/metrics.md` has the defi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,20 @@ from numpy.typing import ArrayLike
 
 from ttm_jax import chance
 from ttm_jax.errors import InputError
-from ttm_jax.matching import GlobalMatching, GroupMatching, is_right, match_global, match_groups
-from ttm_jax.over_groups import over_groups
+from ttm_jax.matching import (
+    GlobalMatching,
+    GroupMatching,
+    is_right,
+    match_checked_groups,
+    match_global,
+)
+from ttm_jax.over_groups import in_numpy, over_groups
 from ttm_jax.rates import Rate
 from ttm_jax.scores import UNMATCHED, as_group_scores, as_score_matrix, as_truth
 
 GROUP_METRICS = ("text_score", "image_score", "group_score", "group_match", "individual_match")
 GLOBAL_METRICS = ("global_match", "row_argmax")
+_MOST_COMPILED = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +42,8 @@ class GroupMetric:
     def rate(self, among: Bool[np.ndarray, " group"] | None = None) -> Rate:
         """Over all groups, or over some of them."""
         right = self.right if among is None else self.right[among]
-        return Rate(int(right.sum()), self.per_group * len(right), self.chance)
+        count = np.count_nonzero(right) if self.per_group == 1 else right.sum()
+        return Rate(int(count), self.per_group * len(right), self.chance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +89,13 @@ def evaluate(scores: ArrayLike, truth: ArrayLike | None) -> GroupEvaluation:
     array = as_group_scores(scores)
     shape = (array.shape[1], array.shape[2])
     if truth is None:
-        return GroupEvaluation(shape, match_groups(array), {})
+        return GroupEvaluation(shape, match_checked_groups(array), {})
     true_caption = as_truth(truth, array.shape)
-    matching = match_groups(array)
-    images_right, texts_right = over_groups(_count_right, array, true_caption)
+    matching = match_checked_groups(array)
     images, texts = shape
+    # every comparison is written out, which only small groups can afford to have compiled
+    count = over_groups if images * texts <= _MOST_COMPILED else in_numpy
+    images_right, texts_right = count(_count_right, array, true_caption)
     metrics = {}
     if images <= texts:
         text = images_right == images
@@ -110,15 +121,20 @@ def _count_right(xp: Any, scores: Any, truth: Any) -> tuple[Any, Any]:
 
     Found means: strictly the highest of the row or column. `scores[image, text, ...]`.
     """
-    texts = scores.shape[1]
-    captions = xp.arange(texts, dtype=truth.dtype).reshape(1, texts, *(1,) * (truth.ndim - 1))
-    paired = truth[:, None] == captions
-    own = xp.where(paired, scores, -math.inf)
-    others = xp.where(paired, -math.inf, scores)
-    # An image without a caption has nothing of its own and does not win.
-    image_wins = own.max(1) > others.max(1)
-    text_wins = own.max(0) > others.max(0)
-    return image_wins.sum(0, dtype=xp.int32), text_wins.sum(0, dtype=xp.int32)
+    images, texts = range(scores.shape[0]), range(scores.shape[1])
+    paired = [[truth[i] == t for t in texts] for i in images]
+    own = [[xp.where(paired[i][t], scores[i, t], -math.inf) for t in texts] for i in images]
+    others = [[xp.where(paired[i][t], -math.inf, scores[i, t]) for t in texts] for i in images]
+
+    def wins(lines: Iterable[Sequence[Any]], rivals: Iterable[Sequence[Any]]) -> Any:
+        # A line without a pair has nothing of its own, -inf, and does not win.
+        return sum(
+            (reduce(xp.maximum, line) > reduce(xp.maximum, rival)).astype(xp.int32)
+            for line, rival in zip(lines, rivals, strict=True)
+        )
+
+    columns, column_rivals = zip(*own, strict=True), zip(*others, strict=True)
+    return wins(own, others), wins(columns, column_rivals)
 
 
 def by_tag(

@@ -19,7 +19,7 @@ from jaxtyping import Shaped
 
 # From here on the compiled version is used, where there is one.
 COMPILE_FROM = 100_000
-_PIECE = 65_536  # groups in one compiled call: one shape, however many groups there are
+_PIECE = 16_384  # groups in one compiled call, at least; more only in powers of 2
 _CHUNK = 8_192  # groups in one numpy call: its arrays stay in the processor's cache
 
 # XLA reads subnormal numbers as 0 (float32: below 1.2e-38). Pieces with nearly as small ones, whose
@@ -58,14 +58,17 @@ def in_jax(
 
     groups = len(arrays[0])
     device = jax.local_devices(backend="cpu")[0]
+    piece = _PIECE
+    while piece * 12 < groups:  # few calls, few shapes to compile for, and little to fill up
+        piece *= 2
     results = []
     with jax.enable_x64(True):
-        for start in range(0, groups, _PIECE):
-            parts = [array[start : start + _PIECE] for array in arrays]
+        for start in range(0, groups, piece):
+            parts = [array[start : start + piece] for array in arrays]
             if any(_has_tiny(part) for part in parts):
                 results.append(in_numpy(function, *parts))
                 continue
-            missing = _PIECE - len(parts[0])
+            missing = piece - len(parts[0])
             if missing:  # the last piece is filled up with its own first group
                 parts = [np.concatenate([p, np.repeat(p[:1], missing, axis=0)]) for p in parts]
             results.append(_compiled(function)(*jax.device_put(parts, device)))
@@ -76,7 +79,7 @@ def _has_tiny(array: np.ndarray) -> bool:
     if array.dtype.kind != "f":
         return False
     size = np.abs(array)
-    return bool(((size < _SMALLEST_IN_JAX) & (size > 0)).any())
+    return bool(size.min() < _SMALLEST_IN_JAX and ((size < _SMALLEST_IN_JAX) & (size > 0)).any())
 
 
 @cache

@@ -78,7 +78,10 @@ def _as_float(array: np.ndarray) -> np.ndarray:
 
 def diagonal(scores: ArrayLike) -> Int32[np.ndarray, "group image"]:
     """The truth of the benchmarks: image i has caption i; images beyond the captions have none."""
-    groups, images, texts = as_group_scores(scores).shape
+    shape = np.shape(scores)
+    if len(shape) != 3:
+        raise InputError(f"scores have shape {_size(shape)}: expected 3 axes [group, image, text]")
+    groups, images, texts = shape
     row = np.arange(images, dtype=np.int32)
     return np.tile(np.where(row < texts, row, np.int32(UNMATCHED)), (groups, 1))
 
@@ -99,7 +102,7 @@ def as_truth(truth: ArrayLike, shape: tuple[int, int, int]) -> Int32[np.ndarray,
         raise InputError(
             f"truth is of type {array.dtype}; expected whole numbers (caption indices)"
         )
-    if images <= texts and (array == np.arange(images)).all():
+    if images <= texts and all((array[:, i] == i).all() for i in range(images)):
         return array.astype(np.int32)  # the usual order: right without a closer look
     outside = (array < UNMATCHED) | (array >= texts)
     if outside.any():

@@ -1,0 +1,182 @@
+"""Speed of matching and metrics: against a loop over groups and vectorised numpy, and globally.
+
+    python benchmarks/matching.py
+
+Groups: best matching, margin and all metrics of 1,000,000 groups of 2 x 2 and 200,000 of 4 x 4. All
+versions must give the same counts. Global: one assignment of n images to n captions, with the check
+which pairs are settled; each size in a process of its own, for its peak memory.
+"""
+
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tyro
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from ttm_jax import over_groups
+from ttm_jax.matching import match_global
+from ttm_jax.metrics import evaluate
+from ttm_jax.scores import diagonal
+
+GROUPS = ((1_000_000, 2), (200_000, 4))
+LOOP_SAMPLE = 4_000  # groups that the loop is timed on; its time is extrapolated from them
+
+
+def one_group(s: np.ndarray) -> tuple[bool, bool, bool, bool, int]:
+    """Matching, margin and the five metrics of one group, as the paper defines them."""
+    k = len(s)
+    totals = {p: sum(s[i, p[i]] for i in range(k)) for p in itertools.permutations(range(k))}
+    best, second = sorted(totals, key=totals.__getitem__, reverse=True)[:2]
+    margin = totals[best] - totals[second]
+    found = [all(s[i, i] > s[i, j] for j in range(k) if j != i) for i in range(k)]
+    image = all(s[i, i] > s[j, i] for i in range(k) for j in range(k) if j != i)
+    return all(found), image, all(found) and image, margin > 0 and best == (*range(k),), sum(found)
+
+
+def by_loop(scores: np.ndarray) -> list[int]:
+    return np.sum([one_group(s) for s in scores.astype(np.float64)], axis=0).tolist()
+
+
+def by_arrays(scores: np.ndarray) -> list[int]:
+    """The same on all groups at once, with the axes as they come."""
+    side = scores.shape[1]
+    rows = np.arange(side)
+    matchings = np.array(list(itertools.permutations(range(side))))
+    totals = scores.astype(np.float64)[:, rows, matchings].sum(axis=2)
+    ordered = np.partition(totals, -2, axis=1)
+    margin = ordered[:, -1] - ordered[:, -2]
+    best = matchings[totals.argmax(axis=1)]
+    own = scores[:, rows, rows]
+    others = np.where(np.eye(side, dtype=bool), -np.inf, scores)
+    found = own > others.max(axis=2)
+    text, image = found.all(axis=1), (own > others.max(axis=1)).all(axis=1)
+    match = (margin > 0) & (best == rows).all(axis=1)
+    return [int(x.sum()) for x in (text, image, text & image, match, found)]
+
+
+def by_ttm_jax(scores: np.ndarray) -> list[int]:
+    return [rate.count for rate in evaluate(scores, diagonal(scores)).rates().values()]
+
+
+def seconds(function: Callable[[], object], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def time_groups(console: Console) -> None:
+    table = Table(box=SIMPLE_HEAD, title="Matching, margin and all metrics of groups")
+    for name in ("groups", "version", "seconds", "loop / this", "numpy / this"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for groups, side in GROUPS:
+        scores = np.random.default_rng(0).normal(size=(groups, side, side)).astype(np.float32)
+        sample = scores[:LOOP_SAMPLE]
+        loop = seconds(lambda s=sample: by_loop(s), 3) * groups / LOOP_SAMPLE
+        arrays = seconds(lambda s=scores: by_arrays(s), 3)
+        first = seconds(lambda s=scores: by_ttm_jax(s), 1)
+        compiled = seconds(lambda s=scores: by_ttm_jax(s), 7)
+        compile_from, over_groups.COMPILE_FROM = over_groups.COMPILE_FROM, sys.maxsize
+        uncompiled = seconds(lambda s=scores: by_ttm_jax(s), 5)
+        over_groups.COMPILE_FROM = compile_from
+        if by_loop(sample) != by_ttm_jax(sample) or by_arrays(scores) != by_ttm_jax(scores):
+            raise SystemExit("the versions disagree")
+        label = f"{groups:,} of {side}x{side}"
+        for name, took in (
+            ("loop", loop),
+            ("vectorised numpy", arrays),
+            ("ttm_jax", compiled),
+            ("first call", first),
+            ("uncompiled", uncompiled),
+        ):
+            table.add_row(label, name, f"{took:.4f}", f"{loop / took:.0f}", f"{arrays / took:.2f}")
+            label = ""
+    console.print(table)
+
+
+def global_scores(n: int) -> np.ndarray:
+    """Like the logits of a weak model: inner products, the images with more noise than signal."""
+    rng = np.random.default_rng(0)
+    text = rng.normal(size=(n, 64)).astype(np.float32)
+    image = text + 2.0 * rng.normal(size=(n, 64)).astype(np.float32)
+    scores = image @ text.T
+    scores /= 8  # in place: the peak memory is measured
+    return scores
+
+
+def measure_global(n: int) -> dict[str, float]:
+    """Run in a process of its own."""
+    from scipy.optimize import linear_sum_assignment
+
+    scores = global_scores(n)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    found = match_global(scores)
+    ours = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    columns = linear_sum_assignment(scores, maximize=True)[1]
+    scipy = time.perf_counter() - start
+    if (columns != found.matching).any():
+        raise SystemExit("the assignments disagree")
+    return {
+        "seconds": ours,
+        "scipy": scipy,
+        "right": float((found.matching == np.arange(n)).mean()),
+        "peak_gb": peak / 2**20,
+        "added_gb": (peak - before) / 2**20,
+    }
+
+
+def time_global(console: Console, sizes: tuple[int, ...]) -> None:
+    table = Table(
+        box=SIMPLE_HEAD, title="Global assignment of n images to n captions, with settled pairs"
+    )
+    for name in ("n", "seconds", "of scipy's", "peak GB", "GB beside scores", "right"):
+        table.add_column(name, justify="right")
+    for n in sizes:
+        done = subprocess.run(
+            [sys.executable, __file__, "--measure", str(n)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        found = json.loads(done.stdout)
+        table.add_row(
+            f"{n:,}",
+            f"{found['seconds']:.2f}",
+            f"{found['seconds'] / found['scipy']:.2f} x",
+            f"{found['peak_gb']:.2f}",
+            f"{found['added_gb']:.2f}",
+            f"{found['right']:.1%}",
+        )
+    console.print(table)
+
+
+def main(sizes: tuple[int, ...] = (800, 2_000, 5_000, 10_000), measure: int | None = None) -> None:
+    """Time groups and global assignments.
+
+    Args:
+        sizes: the n of the global assignments.
+        measure: used by the program itself: measure one size and print JSON.
+    """
+    if measure is not None:
+        print(json.dumps(measure_global(measure)))
+        return
+    console = Console()
+    time_global(console, sizes)  # first: a child process inherits the peak memory of this one
+    time_groups(console)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
