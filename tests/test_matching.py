@@ -31,15 +31,16 @@ SHAPES = [(m, k) for m in range(1, 5) for k in range(m, 7)]
 WHOLE = st.integers(-2, 2).map(float)
 LOGITS = st.floats(-30, 30, width=32)
 ANY = st.floats(-1e300, 1e300)
+ANY_32 = st.floats(-(2.0**100), 2.0**100, width=32)
 
 
-def groups_of(*elements: st.SearchStrategy[float], shapes=SHAPES):
+def groups_of(*elements: st.SearchStrategy[float], shapes=SHAPES, dtype=np.float64):
     """[group, image, text] of 1 to 3 groups, either way round."""
     return st.tuples(
         st.sampled_from(shapes), st.booleans(), st.integers(1, 3), st.sampled_from(elements)
     ).flatmap(
         lambda drawn: hnp.arrays(
-            np.float64,
+            dtype,
             (drawn[2], *(drawn[0][::-1] if drawn[1] else drawn[0])),
             elements=drawn[3],
         )
@@ -118,7 +119,7 @@ def row_winners(scores: np.ndarray) -> tuple[int, ...] | None:
 
 
 @settings(max_examples=250, deadline=None)
-@given(groups_of(WHOLE, LOGITS, ANY))
+@given(groups_of(WHOLE, LOGITS, ANY) | groups_of(WHOLE, LOGITS, ANY_32, dtype=np.float32))
 def test_agrees_with_brute_force(scores):
     found = match_groups(scores)
     for group, block in enumerate(scores):
@@ -128,7 +129,7 @@ def test_agrees_with_brute_force(scores):
         if margin is None:
             assert found.margin[group] == math.inf
             continue
-        fine = resolution(block)
+        fine = resolution(block.astype(np.float64), scores.dtype)
         assert abs(Fraction(float(found.margin[group])) - margin) <= fine
         if margin == 0:
             assert not found.unique[group]
@@ -154,7 +155,11 @@ def test_every_shape_up_to_4x6_agrees_with_brute_force(shape, kind):
 
 
 @settings(max_examples=150, deadline=None)
-@given(groups_of(WHOLE, LOGITS, ANY), st.randoms(use_true_random=False), st.floats(-1, 3))
+@given(
+    groups_of(WHOLE, LOGITS, ANY) | groups_of(WHOLE, LOGITS, ANY_32, dtype=np.float32),
+    st.randoms(use_true_random=False),
+    st.floats(-1, 3),
+)
 def test_permuting_a_group_permutes_its_matching_and_changes_nothing_else(scores, random, tau):
     _, images, texts = scores.shape
     rows, columns = random.sample(range(images), images), random.sample(range(texts), texts)
