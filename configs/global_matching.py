@@ -1,0 +1,19 @@
+"""The non-grouped variants with SigLIP-B16: one assignment over all images and captions.
+
+Here tau is a share: the top 1 - tau of the pairs is selected (Sec. 3.2.1).
+Results in Table 3, hyperparameters in Table 7.
+"""
+
+from dataclasses import replace
+
+from configs.preset import Preset
+from ttm_jax.config import TTMConfig
+
+TABLE = "global"
+
+_GLOBAL = TTMConfig(matching="global", tau_unit="fraction")
+PRESETS = (
+    Preset(TABLE, "winoground", "siglip_b16", replace(_GLOBAL, tau_1=0.50, lr=1e-5, epochs=30)),
+    Preset(TABLE, "mmvp_vlm", "siglip_b16", replace(_GLOBAL, tau_1=0.55, lr=2e-5, augment=True)),
+    Preset(TABLE, "colorswap", "siglip_b16", replace(_GLOBAL, tau_1=0.50, lr=4e-5)),
+)

@@ -1,0 +1,96 @@
+"""Images that are missing or cannot be decoded, always named together with their group."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttm_jax.data.groups import Group, GroupedDataset
+from ttm_jax.errors import InputError
+from ttm_jax.image_decode import decode_rgb, encoded_bytes, key_of, name_of
+from ttm_jax.preprocess import ImageError, ImageSource, NamedBytes
+
+NAMED_AT_MOST = 3  # in an error message; a report lists all
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class BrokenImage:
+    """An image that cannot be used, and the first group that needs it."""
+
+    group: str
+    image: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.group!r}: {self.image} {self.reason}"
+
+
+def find_broken(
+    groups: Sequence[Group], decode: bool = False, on_image: Callable[[], object] = lambda: None
+) -> list[BrokenImage]:
+    """One entry for every group and unusable image in it.
+
+    Without `decode` only what is missing or empty is found, which is quick; with it every image is
+    decoded, and `on_image` is called after each different one.
+    """
+    images = {key_of(image): image for group in groups for image in group.images}
+
+    def examine(image: ImageSource) -> str | None:
+        reason = _absence(image) or (_decode_error(image) if decode else None)
+        on_image()
+        return reason
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        reasons = dict(zip(images, pool.map(examine, images.values()), strict=True))
+    return [
+        BrokenImage(group.id, name_of(image), reason)
+        for group in groups
+        for image in group.images
+        if (reason := reasons[key_of(image)]) is not None
+    ]
+
+
+def describe(broken: Sequence[BrokenImage]) -> str:
+    """The first few in one line."""
+    named = "; ".join(str(image) for image in broken[:NAMED_AT_MOST])
+    more = len(broken) - NAMED_AT_MOST
+    return f"{named}; and {more} more" if more > 0 else named
+
+
+def name_group(dataset: GroupedDataset, error: ImageError) -> InputError:
+    """An error of `ImageProcessor.batch(dataset.images)`, with the groups that need the picture.
+
+    Decoding happens long after loading; there only the position among the images is known.
+    """
+    if error.position is None:
+        return error
+    ids = [
+        identity
+        for block in dataset.blocks
+        for identity, row in zip(block.ids, block.image_index, strict=True)
+        if error.position in row
+    ]
+    named = ", ".join(repr(identity) for identity in ids[:NAMED_AT_MOST])
+    more = ", ..." if len(ids) > NAMED_AT_MOST else ""
+    plural = "groups" if len(ids) > 1 else "group"
+    return InputError(f"{dataset.name}, {plural} {named}{more}: {error}")
+
+
+def _absence(image: ImageSource) -> str | None:
+    if isinstance(image, NamedBytes):
+        return None if image.data else "has no bytes"
+    if isinstance(image, str | Path):
+        path = Path(image)
+        if not path.is_file():
+            return "does not exist"
+        return None if path.stat().st_size else "is empty"
+    return None
+
+
+def _decode_error(image: ImageSource) -> str | None:
+    try:
+        decode_rgb(image, encoded_bytes(image))
+    except ImageError as error:
+        return str(error).removeprefix(f"image {name_of(image)} ")
+    return None

@@ -1,0 +1,108 @@
+"""Rows of a Parquet file with pictures inside, as the Hugging Face hub stores such datasets.
+
+A picture is a struct of `bytes` (the encoded file) and `path`; see
+https://huggingface.co/docs/datasets/about_dataset_features#image-feature.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ttm_jax.data.not_prepared import NotPrepared
+from ttm_jax.errors import InputError
+from ttm_jax.preprocess import NamedBytes
+
+_ROWS_AT_ONCE = 16  # pictures are large: 16 rows are about 50 MB
+
+
+@dataclass(frozen=True)
+class Row:
+    path: Path
+    number: int  # from 0, through the file
+    values: dict[str, Any]
+
+    def text(self, column: str) -> str:
+        value = self.values[column]
+        if not isinstance(value, str) or not value.strip():
+            raise self._error(column, value, "a text that is not empty")
+        return value
+
+    def image(self, column: str) -> NamedBytes:
+        """The encoded picture; one without bytes is left empty, to be reported with its group."""
+        value = self.values[column]
+        if not isinstance(value, dict) or "bytes" not in value:
+            raise self._error(column, value, "a picture: a struct with bytes")
+        return NamedBytes(f"{self.path} row {self.number} {column}", value["bytes"] or b"")
+
+    def _error(self, column: str, value: Any, expected: str) -> InputError:
+        return InputError(
+            f"{self.path} row {self.number}: {column} is {_short(value)}; expected {expected}"
+        )
+
+
+def find_test_files(folder: Path) -> list[Path]:
+    """The Parquet files of the test split: `data/test-00000-of-00002.parquet` and the like.
+
+    The hub's own conversions are called `default/test/0000.parquet`; a file that was put here by
+    hand may lie anywhere below the folder.
+    """
+    files = sorted(
+        path
+        for path in folder.rglob("*.parquet")
+        if path.name.startswith("test") or path.parent.name == "test"
+    )
+    if not files:
+        raise NotPrepared(
+            f"{folder} has no Parquet file of the test split (data/test-*.parquet); "
+            "`python -m experiments.prepare_data` fetches it"
+        )
+    return files
+
+
+def read_rows(files: Sequence[Path], needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
+    """The rows of all files, with the columns that are needed and those of `wanted` that exist."""
+    parquet, arrow_error = _pyarrow()
+    for path in files:
+        try:
+            with parquet.ParquetFile(path) as file:
+                names = file.schema_arrow.names
+                columns = _columns(path, names, needed, wanted)
+                number = 0
+                for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+                    for values in batch.to_pylist():
+                        yield Row(path, number, values)
+                        number += 1
+        except (arrow_error, OSError) as error:
+            raise InputError(
+                f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}); delete it and "
+                "fetch it again with `python -m experiments.prepare_data`"
+            ) from error
+
+
+def _columns(
+    path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]
+) -> list[str]:
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise InputError(
+            f"{path} has no column {', '.join(missing)}; it has {', '.join(names)}: "
+            "is it a file of another dataset?"
+        )
+    return [*needed, *(name for name in wanted if name in names)]
+
+
+def _pyarrow() -> tuple[Any, type[Exception]]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            "this benchmark is stored as Parquet, which needs pyarrow: "
+            "pip install 'ttm_jax[data]' or pip install pyarrow"
+        ) from error
+    return pyarrow.parquet, pyarrow.ArrowException
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
