@@ -7,6 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -77,6 +79,17 @@ def test_round_trip_is_bit_exact(source, tmp_path):
     assert_same_bits(tensors_of(tmp_path / "out"), tensors_of(source))
     again = huggingface.load(tmp_path / "out")
     assert again.config == checkpoint.config
+
+
+def test_arrays_on_a_device_can_be_saved_and_the_files_be_read_by_all(source, tmp_path):
+    checkpoint = huggingface.load(source)
+    params = jax.tree.map(jnp.asarray, checkpoint.params)
+    huggingface.save(tmp_path / "out", checkpoint.config, params)
+    assert_same_bits(tensors_of(tmp_path / "out"), tensors_of(source))
+    plain = tmp_path / "plain"
+    plain.write_text("a file as this user makes them")
+    modes = {path.stat().st_mode for path in [*(tmp_path / "out").iterdir(), plain]}
+    assert len(modes) == 1
 
 
 def test_saving_copies_the_tokenizer_and_leaves_other_files(folder, tmp_path):

@@ -12,7 +12,7 @@ from parity import run
 from ttm_jax.errors import InputError
 from ttm_jax.weights import huggingface, names
 from ttm_jax.weights.checkpoint_files import Tensors
-from ttm_jax.weights.layout import Rule, expand, to_ours, to_theirs
+from ttm_jax.weights.layout import Rule, copy_transposed, expand, to_ours, to_theirs
 from ttm_jax.weights.positions import at_image_size, resample
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -98,6 +98,14 @@ def test_packed_query_key_value():
     for name in shapes:
         np.testing.assert_array_equal(again[name], params[name])
     assert {slot.shape for slot in expand(rules, shapes)} == {(18, 6)}
+
+
+@pytest.mark.parametrize("shape", [(1, 300), (128, 128), (257, 300)])
+def test_transposing_in_blocks(shape):
+    source = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    target = np.full(shape[::-1], np.nan, np.float32)
+    copy_transposed(target, source)
+    np.testing.assert_array_equal(target, source.T)
 
 
 # ---- position embeddings -------------------------------------------------------------------------

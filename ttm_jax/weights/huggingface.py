@@ -101,6 +101,9 @@ def save(
         tensors = to_theirs(rules(config), expected_shapes(config), params)
         safetensors_files.write(temporary / safetensors_files.WEIGHTS, tensors)
         write_json(temporary / "config.json", hf_config.write(config))
+        # safetensors makes its files readable by their owner alone.
+        mode = (temporary / "config.json").stat().st_mode
+        (temporary / safetensors_files.WEIGHTS).chmod(mode)
         if extra_files_from is not None:
             _copy_extra_files(Path(extra_files_from), temporary, config.image_size)
         os.replace(temporary, folder)
