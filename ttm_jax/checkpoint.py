@@ -13,6 +13,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from ttm_jax.errors import InputError
+
 Tree = Any
 _DIGESTS = "checksums"
 
@@ -70,6 +72,27 @@ class Checkpoints:
             else:
                 return step, state, record
         return None
+
+    def restore(self, like: Tree, step: int | None = None) -> Tree:
+        """The arrays that `like` names, of one step (default: the last); others stay on disk."""
+        steps = self.steps()
+        if not steps or (step is not None and step not in steps):
+            raise InputError(
+                f"{self.folder} has no checkpoint {'' if step is None else step}; there are "
+                f"{', '.join(map(str, steps)) or 'none'}"
+            )
+        item = self.folder / str(steps[-1] if step is None else step) / "state"
+        with ocp.PyTreeCheckpointer() as reader:
+            return reader.restore(
+                item,
+                args=ocp.args.PyTreeRestore(
+                    item=jax.tree.map(_abstract, like),
+                    restore_args=ocp.checkpoint_utils.construct_restore_args(
+                        jax.tree.map(_abstract, like)
+                    ),
+                    partial_restore=True,
+                ),
+            )
 
     def steps(self) -> list[int]:
         return sorted(self._manager.all_steps())

@@ -34,8 +34,8 @@ class PseudoLabels:
 
     tau: float
     induced: tuple[Induced, ...]
-    selected: tuple[Bool[np.ndarray, "unit"], ...]
-    right: tuple[Bool[np.ndarray, "unit"], ...] | None
+    selected: tuple[np.ndarray, ...]  # bool [unit] of each block
+    right: tuple[np.ndarray, ...] | None  # likewise
 
     @property
     def rows(self) -> Int32[np.ndarray, "n"]:
@@ -50,7 +50,7 @@ class PseudoLabels:
         return float(np.concatenate(self.right)[self.rows].mean())
 
     @property
-    def matchings(self) -> tuple[Int32[np.ndarray, "group image"], ...]:
+    def matchings(self) -> tuple[np.ndarray, ...]:
         return tuple(block.matching for block in self.induced)
 
 
@@ -79,7 +79,7 @@ def first_threshold(induced: tuple[Induced, ...], unit: TauUnit, coverage: float
 
 def is_right(
     blocks: tuple[Block, ...], induced: tuple[Induced, ...], kind: Matching
-) -> tuple[Bool[np.ndarray, "unit"], ...] | None:
+) -> tuple[np.ndarray, ...] | None:
     """Which units are matched as the truth says; a tie is never right."""
     if any(block.truth is None for block in blocks):
         return None

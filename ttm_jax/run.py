@@ -19,7 +19,7 @@ from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.pseudo_labels import Induced, PseudoLabels, induce
 from ttm_jax.runlog import RunFolder, identity
 from ttm_jax.train import Interrupted, TrainState
-from ttm_jax.trainable import Flat, variables
+from ttm_jax.trainable import Flat, state_leaves, variables
 
 Scores = tuple[np.ndarray, ...]
 
@@ -158,9 +158,8 @@ class Run:
         return {**tree, "optimizer": state.optimizer} if with_optimizer else tree
 
     def _state(self, tree: dict[str, Any], like: TrainState) -> TrainState:
-        flat = flatten_dict(tree["params"], sep="/")
-        flat |= {f"lora/{p}": x for p, x in flatten_dict(tree.get("lora", {}), sep="/").items()}
-        trained = {path: flat[path] for path in like.trained}
+        leaves = state_leaves(tree)
+        trained = {path: leaves[path] for path in like.trained}
         return TrainState(trained, tree.get("optimizer", like.optimizer))
 
 

@@ -18,14 +18,14 @@ import optax
 from jaxtyping import Array, Bool, Float, Float32, Int32, PRNGKeyArray
 
 from ttm_jax import sharding
-from ttm_jax.scorers.task import Examples, Task
+from ttm_jax.scorers.task import Examples, Objective, Task
 from ttm_jax.trainable import Flat
 
 SECONDS_PER_CALL = 1.0  # how often the host looks in: progress bar, signals
 
 
 class NonFiniteLoss(ArithmeticError):
-    """The loss of this step was NaN or infinite; the parameters before it are kept."""
+    """The loss of this step was NaN or infinite: the parameters are lost, checkpoints are not."""
 
     def __init__(self, step: int, loss: float):
         super().__init__(f"loss is {loss} at step {step}")
@@ -103,23 +103,23 @@ def plan_batches(
 
 
 class Trainer:
-    """Owns the compiled loop; `fit` runs one iteration of training from any step of it."""
+    """Runs the compiled loop for a task; `fit` takes one iteration of training from any step."""
 
-    def __init__(self, task: Task, optimizer: AdamW, placement: sharding.Placement = "replicated"):
-        self.task, self.placement = task, placement
-        self._optimizer = optimizer.transformation()
-        self._run = jax.jit(
-            partial(_run_steps, task.value_and_grad, self._optimizer), donate_argnums=0
-        )
+    def __init__(
+        self, task: Task, optimizer: AdamW, placement: sharding.Placement = "replicated"
+    ) -> None:
+        self.task, self.optimizer, self.placement = task, optimizer, placement
 
     def start(self, trained: Flat) -> TrainState:
         """Fresh optimizer state; parameters and state placed on the mesh."""
         place = partial(sharding.param_shardings, mesh=self.task.mesh, placement=self.placement)
-        trained = sharding.put(trained, place(trained))
-        shapes = jax.eval_shape(self._optimizer.init, trained)
-        init = jax.jit(self._optimizer.init, out_shardings=place(shapes))
         # The loop gives its input away: work on a copy that nobody else holds.
-        return TrainState(jax.tree.map(jnp.copy, trained), init(trained))
+        trained = jax.tree.map(jnp.copy, sharding.put(trained, place(trained)))
+        shapes = jax.eval_shape(self.optimizer.transformation().init, trained)
+        zeros = jax.tree.map(
+            lambda x, where: jnp.zeros(x.shape, x.dtype, device=where), shapes, place(shapes)
+        )
+        return TrainState(trained, zeros)
 
     def reset(self, state: TrainState) -> TrainState:
         """The same parameters with moments and step count at zero."""
@@ -150,9 +150,10 @@ class Trainer:
         while step < plan.steps:
             began = time.perf_counter()
             stop = min(step + size, plan.steps)
-            carry = (state, record)
-            state, record, done = self._run(
-                carry,
+            state, record, done = run_steps(
+                self.task.objective,
+                self.optimizer,
+                (state, record),
                 frozen,
                 data,
                 examples,
@@ -179,31 +180,33 @@ def _next_size(size: int, seconds: float) -> int:
     return max(1, size // 2) if seconds > SECONDS_PER_CALL * 2 else size
 
 
-def _run_steps(
-    value_and_grad: Callable,
-    optimizer: optax.GradientTransformation,
+@partial(jax.jit, static_argnames=("objective", "optimizer"), donate_argnames="carry")
+def run_steps(
+    objective: Objective,
+    optimizer: AdamW,
     carry: tuple[TrainState, Float32[Array, "step"]],
     frozen: Flat,
     data: Any,
     examples: Examples,
     plan: tuple[Int32[Array, "step unit"], Bool[Array, "step unit"], Float32[Array, "step"]],
-    start: Int32[Array, ""],
-    stop: Int32[Array, ""],
+    start: Any,  # whole numbers, traced
+    stop: Any,
     key: PRNGKeyArray,
 ) -> tuple[TrainState, Float32[Array, "step"], Int32[Array, ""]]:
     """Steps `start` to `stop`, or up to the first whose loss is not finite."""
     rows, valid, rates = plan
+    transformation = optimizer.transformation()
 
     def body(loop: tuple) -> tuple:
         state, losses, step, _ = loop
         batch = jax.tree.map(lambda x: x[rows[step]], examples)
         mask = batch.mask & valid[step][:, None]
         batch = Examples(batch.image, batch.text, batch.label, mask)
-        loss, gradient = value_and_grad(
+        loss, gradient = objective.value_and_grad(
             state.trained, frozen, data, batch, jax.random.fold_in(key, step)
         )
-        finite = jnp.isfinite(loss)
-        state = _update(optimizer, state, gradient, jnp.where(finite, rates[step], 0.0), finite)
+        state = _update(transformation, state, gradient, rates[step])
+        finite = jnp.isfinite(loss)  # if not, the caller gives this state up
         return state, losses.at[step].set(loss), step + finite.astype(step.dtype), finite
 
     def unfinished(loop: tuple) -> Bool[Array, ""]:
@@ -220,10 +223,8 @@ def _update(
     state: TrainState,
     gradient: Flat,
     lr: Float[Array, ""],
-    apply: Bool[Array, ""],
 ) -> TrainState:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
         updates, moments = optimizer.update(gradient, state.optimizer, state.trained)
-    trained = jax.tree.map(lambda p, u: jnp.where(apply, p - lr * u, p), state.trained, updates)
-    moments = jax.tree.map(lambda new, old: jnp.where(apply, new, old), moments, state.optimizer)
+    trained = jax.tree.map(lambda p, u: p - lr * u, state.trained, updates)
     return TrainState(trained, moments)

@@ -80,6 +80,13 @@ def variables(trained: Flat, frozen: Flat) -> dict[str, Params]:
     return result
 
 
+def state_leaves(tree: dict[str, Params]) -> Flat:
+    """The other way: the leaves of `variables(...)`, adapters under "lora/"."""
+    leaves = flatten_dict(tree["params"], sep="/")
+    adapters = flatten_dict(tree.get("lora", {}), sep="/")
+    return leaves | {f"lora/{path}": x for path, x in adapters.items()}
+
+
 def merge_params(trained: Flat, frozen: Flat) -> Params:
     """An ordinary parameter tree, with the adapters multiplied out and added to their kernels."""
     leaves = {**trained, **frozen}

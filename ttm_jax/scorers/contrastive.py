@@ -14,13 +14,13 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Float32, Int32, UInt8
 
 from ttm_jax.config import TTMConfig
-from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.errors import InputError
 from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.preprocess import ImageProcessor, ImageSource, normalise
-from ttm_jax.sharding import round_up, shard_batch
+from ttm_jax.sharding import replicated, round_up, shard_batch
 from ttm_jax.tokenize import CaptionTokenizer
 from ttm_jax.trainable import Params
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ttm_jax.scorers.contrastive_task import ContrastiveTask
 
 Family = Literal["siglip", "clip"]
+_PORTION = 2**26  # numbers of embeddings gathered at a time
 _LENGTH_BUCKET = 8  # CLIP captions are cut to a multiple of this, so that few shapes compile
 
 
@@ -83,7 +84,8 @@ class ContrastiveModel:
         images = encode(self, "image", variables, jnp.asarray(pixels[image_rows]), batch_size)
         ids = self.shorten(token_ids[text_rows])
         texts = encode(self, "text", variables, jnp.asarray(ids), batch_size)
-        logits = np.asarray(compare(self.module, variables, images, texts))
+        every = Block(("all",), _row(len(image_rows)), _row(len(text_rows)))
+        logits = group_scores(self, variables, images, texts, every)[0]
         return logits[image_inverse][:, text_inverse]
 
     def read_images(
@@ -142,6 +144,10 @@ class ContrastiveModel:
     def check_dataset(self, dataset: GroupedDataset) -> None:
         if dataset.is_preprocessed:
             self.check_arrays(np.asarray(dataset.images), np.asarray(dataset.captions))
+
+
+def _row(count: int) -> Int32[np.ndarray, "1 n"]:
+    return np.arange(count, dtype=np.int32)[None]
 
 
 def default_batch_size() -> int:
@@ -208,9 +214,36 @@ def _encode_batch(
     return apply(variables, to_float(batch, processor), method="encode_image")
 
 
-@partial(jax.jit, static_argnames="module")
-def compare(
-    module: SigLIP | CLIP, variables: dict[str, Any], images: Array, texts: Array
-) -> Float[Array, "n m"]:
-    apply: Any = module.apply
-    return apply(variables, images, texts, method="logits")
+def group_scores(
+    model: ContrastiveModel,
+    variables: dict[str, Any],
+    images: Float[Array, "n e"],
+    texts: Float[Array, "m e"],
+    block: Block,
+    mesh: Mesh | None = None,
+) -> Float32[np.ndarray, "group image text"]:
+    """Logits within every group of a block, on the host; a portion of the groups at a time."""
+    per_group = sum(block.shape) * images.shape[1]
+    portion = max(1, min(len(block), _PORTION // per_group))
+    parts = []
+    for start in range(0, len(block), portion):
+        rows = np.minimum(start + np.arange(portion), len(block) - 1)  # one shape for all portions
+        index = block.image_index[rows], block.text_index[rows]
+        part = np.asarray(_group_logits(model.module, variables, images, texts, *index, mesh))
+        parts.append(part[: len(block) - start])
+    return np.concatenate(parts)
+
+
+@partial(jax.jit, static_argnames=("module", "mesh"))
+def _group_logits(
+    module: SigLIP | CLIP,
+    variables: dict[str, Any],
+    images: Float[Array, "n e"],
+    texts: Float[Array, "m e"],
+    image_index: Int32[Array | np.ndarray, "group image"],
+    text_index: Int32[Array | np.ndarray, "group text"],
+    mesh: Mesh | None,
+) -> Float[Array, "group image text"]:
+    logits: Any = partial(module.apply, variables, method="logits")
+    scores = jax.vmap(logits)(images[image_index], texts[text_index])
+    return scores if mesh is None else jax.lax.with_sharding_constraint(scores, replicated(mesh))

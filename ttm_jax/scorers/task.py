@@ -31,23 +31,29 @@ class Examples:
 
 
 @runtime_checkable
+class Objective(Protocol):
+    """Hashable: equal objectives are compiled once, however many seeds and runs use them."""
+
+    def value_and_grad(
+        self, trained: Flat, frozen: Flat, data: Any, batch: Examples, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Flat]:
+        """Loss of a batch of units and its gradient; pure, called inside jit."""
+
+
+@runtime_checkable
 class Task(Protocol):
     """A model bound to a dataset."""
 
     mesh: Mesh
     initial: Split  # the parameters to start from
     data: Any  # device-resident pools, an argument of the jitted functions
+    objective: Objective
 
     def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
         """scores[group, image, text] of every block of the dataset, on the host."""
 
     def examples(self, matchings: tuple[np.ndarray, ...]) -> Examples:
         """What to train on if every unit's matching were selected; one matching a block."""
-
-    def value_and_grad(
-        self, trained: Flat, frozen: Flat, data: Any, batch: Examples, key: PRNGKeyArray
-    ) -> tuple[Float[Array, ""], Flat]:
-        """Loss of a batch of units and its gradient; pure, called inside jit."""
 
     def adapted(self, trained: Flat) -> Any:
         """The user's model with these parameters in it."""
