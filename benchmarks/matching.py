@@ -82,12 +82,12 @@ def time_groups(console: Console) -> None:
     for groups, side in GROUPS:
         scores = np.random.default_rng(0).normal(size=(groups, side, side)).astype(np.float32)
         sample = scores[:LOOP_SAMPLE]
-        loop = seconds(lambda s=sample: by_loop(s), 3) * groups / LOOP_SAMPLE
-        arrays = seconds(lambda s=scores: by_arrays(s), 3)
+        loop = seconds(lambda s=sample: by_loop(s), 7) * groups / LOOP_SAMPLE
+        arrays = seconds(lambda s=scores: by_arrays(s), 5)
         first = seconds(lambda s=scores: by_ttm_jax(s), 1)
-        compiled = seconds(lambda s=scores: by_ttm_jax(s), 7)
+        compiled = seconds(lambda s=scores: by_ttm_jax(s), 25)
         compile_from, over_groups.COMPILE_FROM = over_groups.COMPILE_FROM, sys.maxsize
-        uncompiled = seconds(lambda s=scores: by_ttm_jax(s), 5)
+        uncompiled = seconds(lambda s=scores: by_ttm_jax(s), 15)
         over_groups.COMPILE_FROM = compile_from
         if by_loop(sample) != by_ttm_jax(sample) or by_arrays(scores) != by_ttm_jax(scores):
             raise SystemExit("the versions disagree")
