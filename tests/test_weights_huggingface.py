@@ -278,7 +278,7 @@ def test_broken_folders(folder, tmp_path):
     with pytest.raises(InputError, match=r"no model\.safetensors"):
         huggingface.load(folder)
     (folder / "config.json").write_text("{")
-    with pytest.raises(InputError, match=r"config\.json is not valid JSON"):
+    with pytest.raises(InputError, match=r"config\.json is not JSON"):
         huggingface.load(folder)
     with pytest.raises(InputError, match=r"config\.json does not exist"):
         huggingface.load(tmp_path)

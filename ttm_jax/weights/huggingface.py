@@ -1,6 +1,5 @@
 """Hugging Face folders: config.json and safetensors -> our parameters, and back."""
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from ttm_jax.errors import InputError
+from ttm_jax.files import read_json, write_json
 from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.weights import hf_config, safetensors_files
@@ -54,7 +54,7 @@ def load(
     embedding; see ttm_jax/weights/positions.py for how.
     """
     folder = Path(folder)
-    fields = read_json(folder / "config.json")
+    fields = _read_fields(folder / "config.json")
     with safetensors_files.opened(folder) as tensors:
         return convert(fields, tensors, str(folder), compute=compute, image_size=image_size)
 
@@ -112,20 +112,11 @@ def save(
         raise
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: {path.parent} is not a model folder") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not valid JSON ({error})") from error
+def _read_fields(path: Path) -> dict[str, Any]:
+    content = read_json(path)
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected a JSON object")
     return content
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _stored_side(config: Config, tensors: Tensors) -> int | None:
@@ -140,7 +131,7 @@ def _copy_extra_files(source: Path, target: Path, image_size: int) -> None:
             continue
         shutil.copyfile(source / name, target / name)
         if name in (_PREPROCESSOR, _PROCESSOR):
-            fields = read_json(source / name)
+            fields = _read_fields(source / name)
             resized = _resized(fields, image_size)
             if resized != fields:
                 write_json(target / name, resized)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import ml_dtypes
 import numpy as np
 
 from ttm_jax.errors import InputError
+from ttm_jax.files import write_atomic
 from ttm_jax.weights.checkpoint_files import Shape, Tensors
 
 
@@ -27,15 +27,7 @@ def opened(path: Path) -> Iterator[Tensors]:
 
 
 def write(path: Path, arrays: dict[str, Any]) -> None:
-    """Under another name first, so that an interrupted write leaves no half file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomic(path, lambda file: np.savez(file, **arrays))
 
 
 def _shape(archive: zipfile.ZipFile, name: str, path: Path) -> Shape:

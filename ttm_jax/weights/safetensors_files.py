@@ -1,6 +1,5 @@
 """model.safetensors of a folder, in one file or in shards, without PyTorch."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ttm_jax.errors import InputError
+from ttm_jax.files import read_json
 from ttm_jax.weights.checkpoint_files import Tensors
 
 WEIGHTS = "model.safetensors"
@@ -43,7 +43,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
         return _shards(folder / INDEX)
-    raise InputError(no_weights(folder.name, sorted(path.name for path in folder.iterdir())))
+    raise InputError(no_weights(str(folder), sorted(path.name for path in folder.iterdir())))
 
 
 def no_weights(model: str, names: list[str]) -> str:
@@ -66,8 +66,8 @@ def write(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 def _shards(index: Path) -> list[Path]:
     try:
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        names = sorted(set(read_json(index)["weight_map"].values()))
+    except (KeyError, AttributeError, TypeError) as error:
         raise InputError(f"{index} has no weight_map; download it again") from error
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing:
