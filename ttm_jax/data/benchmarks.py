@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttm_jax.data import colorswap, mmvp, sugarcrepe, whatsup, winoground
-from ttm_jax.data.broken import BrokenImage, describe, find_broken
+from ttm_jax.data.broken import BrokenImage, OnImage, describe, find_broken
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.data.not_prepared import NotPrepared
 from ttm_jax.errors import InputError
@@ -121,13 +121,14 @@ def load_benchmark(
     skip_broken: bool = False,
     whatsup_correction: bool = True,
     check_counts: bool = True,
+    on_image: OnImage = lambda done, total: None,
 ) -> LoadedBenchmark:
     """Read a benchmark from the disk.
 
     A missing image stops with its group named. `skip_broken` decodes every image instead, leaves
     out the groups that cannot be used, and lists them in `skipped`. `whatsup_correction` exchanges
     the two images that WhatsUp A mislabels. `check_counts` refuses a copy that does not list as
-    many groups as were published.
+    many groups as were published. `on_image` hears how many of how many images were looked at.
     """
     benchmark = find_benchmark(name)
     root = default_data_dir() if data_dir is None else Path(data_dir)
@@ -140,7 +141,7 @@ def load_benchmark(
             f"{name} in {root / benchmark.source} lists {len(groups)} groups; published are "
             f"{benchmark.groups}: fetch it again with {prepare}, or allow other counts"
         )
-    broken = find_broken(groups, decode=skip_broken)
+    broken = find_broken(groups, skip_broken, on_image)
     if broken and not skip_broken:
         raise NotPrepared(
             f"{name}: {len({image.image for image in broken})} images cannot be used: "

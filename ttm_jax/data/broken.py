@@ -12,6 +12,7 @@ from ttm_jax.preprocess import ImageError, ImageSource, NamedBytes
 
 NAMED_AT_MOST = 3  # in an error message; a report lists all
 _THREADS = 8
+OnImage = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,23 @@ class BrokenImage:
 
 
 def find_broken(
-    groups: Sequence[Group], decode: bool = False, on_image: Callable[[], object] = lambda: None
+    groups: Sequence[Group], decode: bool = False, on_image: OnImage = lambda done, total: None
 ) -> list[BrokenImage]:
     """One entry for every group and unusable image in it.
 
     Without `decode` only what is missing or empty is found, which is quick; with it every image is
-    decoded, and `on_image` is called after each different one.
+    decoded. `on_image` hears how many of how many different ones were examined.
     """
     images = {key_of(image): image for group in groups for image in group.images}
 
     def examine(image: ImageSource) -> str | None:
-        reason = _absence(image) or (_decode_error(image) if decode else None)
-        on_image()
-        return reason
+        return _absence(image) or (_decode_error(image) if decode else None)
 
+    reasons = {}
     with ThreadPoolExecutor(_THREADS) as pool:
-        reasons = dict(zip(images, pool.map(examine, images.values()), strict=True))
+        for key, reason in zip(images, pool.map(examine, images.values()), strict=True):
+            reasons[key] = reason
+            on_image(len(reasons), len(images))
     return [
         BrokenImage(group.id, name_of(image), reason)
         for group in groups

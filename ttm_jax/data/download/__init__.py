@@ -1,0 +1,1 @@
+"""Fetching the benchmarks: resumable, checked, atomic; `prepare` is the way in."""

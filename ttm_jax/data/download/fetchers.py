@@ -1,0 +1,191 @@
+"""What has to come for each benchmark, and from where.
+
+Every function fetches what is missing in the folder of its source and returns, for each file that
+came just now, where it came from. What is there already is left alone.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from ttm_jax.data import mmvp, sugarcrepe, whatsup
+from ttm_jax.data.benchmarks import Benchmark
+from ttm_jax.data.download import hub
+from ttm_jax.data.download.archive import unpack
+from ttm_jax.data.download.checksum import Checksum
+from ttm_jax.data.download.drive import fetch_from_drive, page_of
+from ttm_jax.data.download.fetch import ChangedFile
+from ttm_jax.data.download.http import AccessDenied, DownloadError
+from ttm_jax.data.download.options import Job, Options, fetch_all
+from ttm_jax.data.download.sources import (
+    COCO_ZIP_CHECKSUM,
+    HUB_REPOS,
+    SUGARCREPE_CHECKSUMS,
+    SUGARCREPE_REPO,
+    WHATSUP_ANNOTATIONS,
+    WHATSUP_IMAGES,
+    DriveFile,
+)
+from ttm_jax.data.groups import Group
+from ttm_jax.errors import InputError
+
+COCO_ZIP = "val2017.zip"
+
+
+def fetch_benchmark(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
+    match benchmark.source:
+        case "sugarcrepe":
+            return _fetch_sugarcrepe(benchmark, folder, options)
+        case "whatsup":
+            return _fetch_whatsup(benchmark, folder, options)
+        case _:
+            return _fetch_from_hub(benchmark, folder, options)
+
+
+def by_hand(benchmark: Benchmark, folder: Path) -> str:
+    """What a person can do where the program cannot, and where the files go."""
+    match benchmark.source:
+        case "sugarcrepe":
+            page = f"https://github.com/{SUGARCREPE_REPO}/tree/main/data"
+            return (
+                f"put {benchmark.subset}.json of {page} into {folder}, and {COCO_ZIP} of "
+                f"https://cocodataset.org/#download (or the folder {sugarcrepe.IMAGES}) beside it"
+            )
+        case "whatsup":
+            files = (WHATSUP_ANNOTATIONS[benchmark.part], WHATSUP_IMAGES[benchmark.part])
+            pages = " and ".join(f"{file.name} ({page_of(file.id)})" for file in files)
+            return f"put {pages} into {folder}"
+        case "mmvp_vlm":
+            page = f"https://huggingface.co/datasets/{HUB_REPOS[benchmark.source]}"
+            return f"put {mmvp.QUESTIONS} and the folder '{mmvp.IMAGES}' of {page} into {folder}"
+        case _:
+            page = f"https://huggingface.co/datasets/{HUB_REPOS[benchmark.source]}"
+            return f"put data/test-*.parquet of {page} into {folder / 'data'}"
+
+
+def _fetch_from_hub(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise DownloadError("HF_HUB_OFFLINE is set; unset it to fetch from the Hugging Face hub")
+    repo = HUB_REPOS[benchmark.source]
+    endpoint = options.sources.hub.rstrip("/")
+    headers = hub.authorization()
+    try:
+        files = _wanted_of_hub(benchmark, endpoint, repo, headers, options)
+        jobs = [
+            Job(file.url, folder / file.path, file.checksum)
+            for file in files
+            if not _is_there(folder / file.path, file.bytes)
+        ]
+        return fetch_all(jobs, headers, options, benchmark.name)
+    except AccessDenied as error:
+        page = f"https://huggingface.co/datasets/{repo}"
+        have = "your token has no access to it" if headers else "no token was found"
+        raise AccessDenied(
+            f"{repo} is gated ({have}): accept its terms at {page}, then set HF_TOKEN or run "
+            "`hf auth login`, and repeat the command"
+        ) from error
+    except ChangedFile as error:  # the hub itself said the checksum: nothing to be allowed
+        raise DownloadError(f"{error}: it was damaged on the way") from error
+
+
+def _wanted_of_hub(
+    benchmark: Benchmark, endpoint: str, repo: str, headers: dict[str, str], options: Options
+) -> list[hub.HubFile]:
+    """The files of the test split: the authors', or the hub's conversion of them to Parquet."""
+    for revision in ("main", "refs/convert/parquet"):
+        listing = hub.list_files(endpoint, repo, headers, options.patience, revision)
+        files = [file for file in listing.files if _is_wanted(benchmark, PurePosixPath(file.path))]
+        if files:
+            return files
+    raise DownloadError(f"{endpoint}/datasets/{repo} has none of the files that are expected there")
+
+
+def _is_wanted(benchmark: Benchmark, path: PurePosixPath) -> bool:
+    if benchmark.source == "mmvp_vlm":
+        return path.name == mmvp.QUESTIONS or path.parts[0] == mmvp.IMAGES
+    is_test = path.name.startswith("test") or path.parent.name == "test"
+    return path.suffix == ".parquet" and is_test
+
+
+def _fetch_sugarcrepe(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
+    subset, sources = benchmark.subset, options.sources
+    (annotation,) = sugarcrepe.annotation_files(folder, subset)
+    origins: dict[Path, str] = {}
+    if not annotation.is_file():
+        url = f"{sources.github.rstrip('/')}/{SUGARCREPE_REPO}/main/data/{subset}.json"
+        checksum = options.known(SUGARCREPE_CHECKSUMS.get(subset))
+        origins |= fetch_all([Job(url, annotation, checksum)], {}, options, annotation.name)
+    missing = _missing_images(sugarcrepe.read_groups(folder, subset))
+    if missing and (folder / COCO_ZIP).is_file():
+        images = folder / sugarcrepe.IMAGES
+        origins |= _unpack_images(folder / COCO_ZIP, images, COCO_ZIP_CHECKSUM, options)
+        missing = [image for image in missing if not _is_there(image)]
+    base = f"{sources.coco.rstrip('/')}/val2017"
+    jobs = [Job(f"{base}/{image.name}", image) for image in missing]
+    return origins | fetch_all(jobs, {}, options, "COCO images")
+
+
+def _fetch_whatsup(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
+    part = benchmark.part
+    annotation, images = WHATSUP_ANNOTATIONS[part], WHATSUP_IMAGES[part]
+    origins = _fetch_drive_file(annotation, folder, options)
+    if not _missing_images(whatsup.read_single_images(folder, part)):
+        return origins
+    archive = folder / images.name
+    fetched = _fetch_drive_file(images, folder, options)
+    origins |= _unpack_images(archive, folder / whatsup.IMAGES[part], images.checksum, options)
+    if fetched:  # an archive that was put there by hand stays
+        archive.unlink()
+    return origins
+
+
+def _fetch_drive_file(file: DriveFile, folder: Path, options: Options) -> dict[Path, str]:
+    target = folder / file.name
+    if _is_there(target):
+        return {}
+    fetch_from_drive(
+        options.sources.drive.rstrip("/"),
+        file.id,
+        target,
+        checksum=options.known(file.checksum),
+        bar=options.progress.bytes(file.name),
+        patience=options.patience,
+    )
+    return {target: page_of(file.id)}
+
+
+def _unpack_images(
+    archive: Path, folder: Path, checksum: Checksum, options: Options
+) -> dict[Path, str]:
+    """Fill `folder` with what it lacks of the folder of the same name in the archive."""
+    if options.known(checksum) is not None and not checksum.matches(archive):
+        raise ChangedFile(f"{archive} is not the published file ({checksum})")
+    fresh = archive.with_name(f"{archive.name}.unpacked")
+    if not fresh.is_dir():  # else an earlier run stopped just after unpacking
+        unpack(archive, fresh, bar=options.progress.items(f"unpacking {archive.name}"))
+    inside = fresh / folder.name
+    if not inside.is_dir():
+        raise InputError(f"{archive} has no folder {folder.name}; is it another archive?")
+    folder.mkdir(exist_ok=True)
+    origins = {}
+    for path in sorted(inside.iterdir()):
+        target = folder / path.name
+        if path.is_file() and not _is_there(target):
+            os.replace(path, target)
+            origins[target] = archive.name
+    shutil.rmtree(fresh, ignore_errors=True)
+    return origins
+
+
+def _missing_images(groups: Sequence[Group]) -> list[Path]:
+    images = {image for group in groups for image in group.images if isinstance(image, Path)}
+    return sorted(image for image in images if not _is_there(image))
+
+
+def _is_there(path: Path, size: int | None = None) -> bool:
+    """Whether a file came before; an empty one is the remains of something."""
+    if not path.is_file():
+        return False
+    found = path.stat().st_size
+    return found > 0 if size is None else found == size
