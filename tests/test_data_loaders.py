@@ -217,9 +217,7 @@ def test_whatsup_list_that_is_not_right(tmp_path):
         whatsup.read_single_images(tmp_path, "a")
     entry = layouts.whatsup_entries("a")[0]
     path.write_text(json.dumps([entry, entry]))
-    with pytest.raises(
-        InputError, match=r"lists beer-bottle_left_of_armchair\.jpeg more than"
-    ):
+    with pytest.raises(InputError, match=r"lists beer-bottle_left_of_armchair\.jpeg more than"):
         whatsup.read_single_images(tmp_path, "a")
 
 

@@ -28,7 +28,9 @@ CASES = [(sigmoid_loss, numpy_sigmoid), (softmax_loss, numpy_softmax)]
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_formula(loss, formula, n):
     logits = np.random.default_rng(n).normal(size=(n, n)).astype(np.float32) * 3
-    np.testing.assert_allclose(loss(jnp.asarray(logits), jnp.ones(n, bool)), formula(logits), rtol=1e-6)
+    np.testing.assert_allclose(
+        loss(jnp.asarray(logits), jnp.ones(n, bool)), formula(logits), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("loss", [sigmoid_loss, softmax_loss])

@@ -16,6 +16,8 @@ from ttm_jax.weights import big_vision, hub, huggingface
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
 DEFAULT_COMPUTE = Compute()
+_SMALL = Path(__file__).parent / "small"
+EMBEDDED = {"small-siglip": _SMALL / "siglip", "small-clip": _SMALL / "clip"}
 
 
 def load_model(
@@ -28,8 +30,9 @@ def load_model(
     files_from: str | Path | None = None,
     compute: Compute = DEFAULT_COMPUTE,
 ) -> ContrastiveModel:
-    """A model from a hub id, a Hugging Face folder, a big_vision npz, or a run of ours.
+    """A model by name: embedded, hub id, Hugging Face folder, big_vision npz, or a run of ours.
 
+        load_model("small-siglip")                      # ships with the package; also small-clip
         load_model("google/siglip-base-patch16-224")
         load_model("gs://big_vision/siglip/webli_en_b16_224_63724782.npz",
                    files_from="google/siglip-base-patch16-224")
@@ -42,14 +45,16 @@ def load_model(
     source = str(source)
     if is_run(Path(source)):
         return load_run(Path(source), resize=resize, compute=compute)
-    if source.endswith(".npz"):
-        checkpoint = big_vision.load(source, compute=compute, image_size=image_size)
-        folder = None if files_from is None else hub.resolve(str(files_from), offline=offline)
+    path = EMBEDDED.get(source) or hub.resolve(source, revision=revision, offline=offline)
+    if path.suffix == ".npz":
+        checkpoint = big_vision.load(path, compute=compute, image_size=image_size)
+        folder = None
     else:
-        folder = hub.resolve(source, revision=revision, offline=offline)
-        checkpoint = huggingface.load(folder, compute=compute, image_size=image_size)
-        if files_from is not None:
-            folder = hub.resolve(str(files_from), offline=offline)
+        checkpoint = huggingface.load(path, compute=compute, image_size=image_size)
+        folder = path
+    if files_from is not None:
+        name = str(files_from)
+        folder = EMBEDDED.get(name) or hub.resolve(name, offline=offline)
     return _model(checkpoint, folder, source, resize)
 
 

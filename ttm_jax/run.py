@@ -18,6 +18,7 @@ from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.pseudo_labels import Induced, PseudoLabels, induce
 from ttm_jax.runlog import RunFolder, identity
+from ttm_jax.sharding import wait_for_all
 from ttm_jax.train import Interrupted, TrainState
 from ttm_jax.trainable import Flat, state_leaves, variables
 
@@ -61,11 +62,13 @@ class Run:
             self._folder.open(
                 identity(self.config, seed, self.dataset, source, begin), resume=resume
             )
+        wait_for_all("run folder is open")
         self._checkpoints = Checkpoints(self._folder.checkpoints, self.config.keep_checkpoints)
         self._partial = Checkpoints(self._folder.path / "interrupted", 1)
         position = self._find(start)
         if self._writes:
             self._folder.rewind(position.iteration)
+        wait_for_all("run folder is ready")
         self.rows = self._folder.metrics()
         self.scores = [
             self._folder.load_scores(i, self.dataset) for i in range(position.iteration + 1)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -57,6 +58,19 @@ def put(tree: Any, sharding: Any) -> Any:
 
 def to_host(x: jax.Array) -> np.ndarray:
     return np.asarray(x)
+
+
+def wait_for_all(reason: str) -> None:
+    """Let every process of a pod get here before any goes on."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(reason)
+
+
+def agree(flag: bool) -> bool:
+    """Whether any process of a pod says so: all take the same turn, or they would wait for ever."""
+    if jax.process_count() == 1:
+        return flag
+    return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
 def round_up(count: int, multiple: int) -> int:

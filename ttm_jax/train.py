@@ -22,6 +22,7 @@ from ttm_jax.scorers.task import Examples, Objective, Task
 from ttm_jax.trainable import Flat
 
 SECONDS_PER_CALL = 1.0  # how often the host looks in: progress bar, signals
+STEPS_PER_CALL_ON_A_POD = 8
 
 
 class NonFiniteLoss(ArithmeticError):
@@ -167,14 +168,19 @@ class Trainer:
                 raise NonFiniteLoss(int(done), float(losses[int(done)]))
             step = stop
             on_steps(step, float(losses[step - 1]))
-            if should_stop() and step < plan.steps:
+            if step < plan.steps and sharding.agree(should_stop()):
                 raise Interrupted(state, step, losses)
             size = _next_size(size, time.perf_counter() - began)
         return state, losses[: plan.steps]
 
 
 def _next_size(size: int, seconds: float) -> int:
-    """Double the steps of a call while it stays short; halve when it does not."""
+    """Double the steps of a call while it stays short; halve when it does not.
+
+    The hosts of a pod have clocks of their own but must make the same calls: there it is fixed.
+    """
+    if jax.process_count() > 1:
+        return STEPS_PER_CALL_ON_A_POD
     if seconds < SECONDS_PER_CALL / 2:
         return size * 2
     return max(1, size // 2) if seconds > SECONDS_PER_CALL * 2 else size

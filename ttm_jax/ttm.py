@@ -231,7 +231,7 @@ def _drive(
         console.end()
         console.iteration(run.log(iteration, scores, metrics, seconds, labels, losses, lr))
         run.save(iteration, state)
-        if stop.is_set() and iteration < config.iterations:
+        if iteration < config.iterations and sharding.agree(stop.is_set()):
             raise stop.error(run.path)
     return state
 

@@ -28,7 +28,7 @@ def attend(
     total = weights.sum(axis=-1, keepdims=True)
     y = jnp.einsum("bhqn,bhnd->bhqd", weights.astype(value.dtype), value, precision=precision)
     # Dividing after the second product touches d numbers a row instead of n.
-    return (y / total).astype(value.dtype)
+    return (y.astype(jnp.float32) / total).astype(value.dtype)
 
 
 def _visible(positions: Int[Array, "b q"] | None, rows: int, columns: int) -> Array:

@@ -1,0 +1,51 @@
+"""Pretrain the small models that ship with the package, on the procedural world's training split.
+
+    python -m experiments.pretrain_small --family siglip --out runs/small_siglip
+
+`ttm_jax/small/siglip` and `ttm_jax/small/clip` were made by this command with its defaults;
+their `recipe.json` has every setting, the time it took and what came out.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from ttm_jax.cli import run
+
+
+@dataclass(frozen=True)
+class Args:
+    family: Literal["siglip", "clip"] = "siglip"
+    """Which model."""
+    out: Path | None = None
+    """Folder to write (default: runs/small_<family>)."""
+    seed: int | None = None
+    """Another seed than the recipe's gives other weights of the same quality."""
+    steps: int | None = None
+    """Fewer steps, to try things."""
+
+
+def main() -> None:
+    args = tyro.cli(Args, description=__doc__)
+    from ttm_jax.small.pretrain import RECIPES, pretrain
+    from ttm_jax.small.quality import measure
+
+    recipe = RECIPES[args.family]
+    if args.seed is not None:
+        recipe = replace(recipe, seed=args.seed)
+    if args.steps is not None:
+        recipe = replace(recipe, steps=args.steps)
+    folder = args.out or Path(f"runs/small_{args.family}")
+
+    def show(step: int, loss: float) -> None:
+        if step % 100 == 0 or step == recipe.steps:
+            print(f"step {step}/{recipe.steps}  loss {loss:.3f}", flush=True)
+
+    print(pretrain(recipe, folder, show))
+    print(measure(folder))
+
+
+if __name__ == "__main__":
+    run(main)

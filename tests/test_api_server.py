@@ -1,0 +1,522 @@
+"""The real client against a server on the loopback: right scores, and every fault it can have."""
+
+import json
+import math
+import threading
+import time
+
+import numpy as np
+import pytest
+from chat_server import (
+    ChatServer,
+    Request,
+    Response,
+    answer,
+    by_content,
+    completion,
+    error,
+    probability,
+)
+
+from ttm_jax.data.groups import Group, GroupedDataset
+from ttm_jax.errors import InputError
+from ttm_jax.scorers.api import (
+    Limits,
+    Prices,
+    Question,
+    Replies,
+    Secret,
+    fetch,
+    look_ahead,
+    make_plan,
+    read_run,
+    settle,
+)
+from ttm_jax.scorers.api.cache import ResponseCache
+from ttm_jax.signals import RunInterrupted
+
+pytest.importorskip("openai")
+
+KEY = "sk-test-4b7Qw9ZxL0pR2mN8vT6y"
+FAST = Limits(concurrency=8, timeout=5.0, retries=6, backoff=0.01, longest_backoff=0.05)
+PRICES = Prices(price_input=1.0, price_output=1.0)  # an answer of the server costs $0.001001
+
+
+def make_dataset(groups: int = 3) -> GroupedDataset:
+    rng = np.random.default_rng(0)
+    return GroupedDataset.from_groups(
+        [
+            Group(
+                id=f"g{g}",
+                images=tuple(rng.integers(0, 256, (8, 8, 3), np.uint8) for _ in range(2)),
+                captions=(f"a cat above a dog, {g}", f"a dog above a cat, {g}"),
+                truth=(0, 1),
+            )
+            for g in range(groups)
+        ],
+        name="pairs",
+    )
+
+
+def ask(server: ChatServer, path, groups=3, runs=1, limits=FAST, question=None, **rest) -> Replies:
+    question = question or Question(model="some-model", base_url=server.url)
+    plan = make_plan(make_dataset(groups), question, runs)
+    return fetch(plan, path / "answers.sqlite", Secret(KEY), limits=limits, **rest)
+
+
+def fails_first(times: int, fault: Response):
+    """Every content fails so many times before it is answered."""
+    return lambda request: fault if request.times <= times else by_content(request)
+
+
+# Right scores.
+
+
+def test_scores_are_the_probabilities_that_the_server_gave(tmp_path):
+    with ChatServer() as server:
+        replies = ask(server, tmp_path)
+    dataset = make_dataset()
+    expected = {(r.prompt, r.image_url): probability(r) for r in server.requests}
+    assert len(expected) == 12
+    assert server.received.most_common(1)[0][1] == 1
+    run = read_run(replies, 1)
+    assert run.kinds == {"yes": 12}
+    assert run.scores[0].shape == (3, 2, 2)
+    from ttm_jax.scorers.api.images import data_url
+
+    for g, i, t in np.ndindex(3, 2, 2):
+        prompt = Question().ask(dataset.captions[2 * g + t])
+        url = data_url(dataset.images[2 * g + i], "keep", None)
+        assert run.scores[0][g, i, t] == pytest.approx(expected[prompt, url], rel=1e-12)
+
+
+def test_the_request_is_what_the_paper_asks(tmp_path):
+    with ChatServer() as server:
+        ask(server, tmp_path, groups=1)
+    request = server.requests[0]
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert {k: v for k, v in request.body.items() if k != "messages"} == {
+        "model": "some-model",
+        "temperature": 0,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "max_tokens": 1,
+    }
+    assert [part["type"] for part in request.parts] == ["image_url", "text"]
+    assert request.parts[0]["image_url"]["detail"] == "auto"
+    assert request.image_url.startswith("data:image/png;base64,")
+
+
+def test_settings_reach_the_server(tmp_path):
+    with ChatServer() as server:
+        question = Question(
+            model="m",
+            base_url=server.url + "/",
+            prompt="t2v_metrics",
+            image_first=False,
+            detail="low",
+            image_format="jpeg",
+            top_logprobs=5,
+            token_limit="max_completion_tokens",
+        )
+        ask(server, tmp_path, groups=1, question=question)
+    request = server.requests[0]
+    assert [part["type"] for part in request.parts] == ["text", "image_url"]
+    assert request.parts[1]["image_url"]["detail"] == "low"
+    assert request.image_url.startswith("data:image/jpeg;base64,")
+    assert request.body["top_logprobs"] == 5
+    assert request.body["max_completion_tokens"] == 1
+    assert "max_tokens" not in request.body
+    assert request.prompt.startswith("Does this figure show")
+
+
+# The cache.
+
+
+def test_a_finished_run_costs_nothing(tmp_path):
+    with ChatServer() as server:
+        first = ask(server, tmp_path, runs=2)
+        assert server.received.total() == 24
+        again = ask(server, tmp_path, runs=2)
+        assert server.received.total() == 24
+    assert (first.sent, again.sent) == (24, 0)
+    assert again.by_key == first.by_key
+    assert again.used == first.used
+    for run in (1, 2):
+        np.testing.assert_array_equal(read_run(again, run).scores, read_run(first, run).scores)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model": "other"}, {"detail": "low"}, {"prompt": "{caption}? Yes or No."},
+     {"image_first": False}, {"max_image_size": 16}, {"top_logprobs": 5}, {"image_format": "png"}],
+)  # fmt: skip
+def test_another_question_is_asked_anew(tmp_path, change):
+    with ChatServer() as server:
+        base = {"model": "some-model", "base_url": server.url}
+        ask(server, tmp_path, groups=1)
+        ask(server, tmp_path, groups=1, question=Question(**(base | change)))
+        assert server.received.total() == 8
+
+
+def test_runs_are_asked_separately_and_more_groups_only_add(tmp_path):
+    with ChatServer(lambda r: answer(0.2 + 0.1 * r.times)) as server:
+        two = ask(server, tmp_path, groups=1, runs=2)
+        four = ask(server, tmp_path, groups=2, runs=4)
+        assert server.received.total() == 4 * 4 + 4 * 4
+    values = [read_run(four, run).scores[0][0] for run in range(1, 5)]
+    assert len({float(v[0, 0]) for v in values}) == 4
+    np.testing.assert_array_equal(read_run(two, 1).scores[0][0], values[0])
+
+
+def test_an_image_in_two_files_is_asked_about_once(tmp_path):
+    picture = np.zeros((8, 8, 3), np.uint8)
+    group = Group("g", (picture, picture.copy()), ("a", "b"), (0, 1))
+    with ChatServer() as server:
+        plan = make_plan(
+            GroupedDataset.from_groups([group]), Question(model="m", base_url=server.url)
+        )
+        replies = fetch(plan, tmp_path / "c.sqlite", Secret(KEY), limits=FAST)
+        assert server.received.total() == 2
+    scores = read_run(replies, 1).scores[0][0]
+    np.testing.assert_array_equal(scores[0], scores[1])
+
+
+# Faults that pass.
+
+
+def test_a_storm_of_429_is_weathered(tmp_path):
+    with ChatServer(fails_first(3, error(429, "slow down", "rate_limit_exceeded"))) as server:
+        replies = ask(server, tmp_path)
+        assert set(server.received.values()) == {4}
+    assert replies.retried == 36
+    assert read_run(replies, 1).kinds == {"yes": 12}
+
+
+def test_retry_after_is_respected_by_everyone(tmp_path):
+    """One request is told to wait; nobody may start before that is over."""
+    told: list[float] = []
+
+    def script(request: Request) -> Response:
+        if not told:
+            told.append(time.monotonic())
+            return error(429, "wait", retry_after="0.6")
+        if time.monotonic() - told[0] < 0.55:
+            early.append(request.number)
+        return by_content(request)
+
+    early: list[int] = []
+    with ChatServer(script) as server:
+        ask(server, tmp_path, limits=Limits(concurrency=1, backoff=0.01, timeout=5.0))
+        assert server.received.total() == 13
+    assert early == []
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
+def test_errors_of_the_server_are_retried(tmp_path, status):
+    with ChatServer(fails_first(2, error(status, "oops"))) as server:
+        replies = ask(server, tmp_path, groups=1)
+        assert set(server.received.values()) == {3}
+    assert read_run(replies, 1).kinds == {"yes": 4}
+    assert replies.lost.input == 0, "what was refused was not billed"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Response(body='{"id": "chatcmpl", "choices": [{"index"'),
+        Response(body="<html>Bad gateway</html>", headers={"content-type": "text/html"}),
+        Response(body=""),
+        Response(body=json.dumps({"error": {"message": "overloaded"}})),
+        Response(body=json.dumps(completion([("Yes", -0.5)])), drop=True),
+    ],
+    ids=["cut JSON", "a page", "nothing", "an error with status 200", "cut connection"],
+)
+def test_half_a_reply_is_asked_for_again(tmp_path, fault):
+    with ChatServer(fails_first(1, fault)) as server:
+        replies = ask(server, tmp_path, groups=1)
+        assert set(server.received.values()) == {2}
+    assert read_run(replies, 1).kinds == {"yes": 4}
+    assert replies.lost.input > 0, "it may have been billed"
+
+
+@pytest.mark.parametrize("fault", [Response(hang=True), Response(body="x" * 100, drip=True)])
+def test_a_server_that_hangs_or_drips_is_given_up(tmp_path, fault):
+    limits = Limits(concurrency=4, timeout=0.4, retries=3, backoff=0.01, longest_backoff=0.05)
+    with ChatServer(fails_first(1, fault)) as server:
+        replies = ask(server, tmp_path, groups=1, limits=limits)
+        assert set(server.received.values()) == {2}
+    assert read_run(replies, 1).kinds == {"yes": 4}
+    assert replies.lost.output == 4
+
+
+def test_no_server_at_all(tmp_path):
+    with ChatServer() as server:
+        pass
+    limits = Limits(retries=2, backoff=0.01, longest_backoff=0.02)
+    with pytest.raises(RunInterrupted, match=r"gave up after 3 attempts: the connection") as raised:
+        ask(server, tmp_path, limits=limits)
+    assert raised.value.code == 75
+    with ResponseCache(tmp_path / "answers.sqlite") as cache:
+        assert cache._db.execute("SELECT COUNT(*) FROM lost").fetchone() == (0,)
+        assert cache._db.execute("SELECT COUNT(*) FROM claims").fetchone() == (0,)
+
+
+def test_giving_up_keeps_what_was_answered(tmp_path):
+    def script(request: Request) -> Response:
+        return by_content(request) if server.answered.total() < 5 else error(500, "down")
+
+    one = Limits(concurrency=1, retries=2, backoff=0.01, longest_backoff=0.02, timeout=5.0)
+    with ChatServer(script) as server:
+        with pytest.raises(
+            RunInterrupted, match=r"gave up after 3 attempts: .* answers 500: .*down"
+        ):
+            ask(server, tmp_path, limits=one)
+        assert server.received.total() == 5 + 3
+        server.script = by_content
+        replies = ask(server, tmp_path, limits=one)
+    assert replies.sent == 7
+    assert set(server.answered.values()) == {1}
+
+
+# Faults that do not pass.
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (
+            error(401, f"Incorrect API key provided: {KEY}", "invalid_api_key"),
+            "does not accept the",
+        ),
+        (error(403, "not allowed"), "may not use this model"),
+        (error(404, "The model `x` does not exist", "model_not_found"), "check --base-url"),
+        (error(400, "logprobs are not supported"), "logprobs are not supported"),
+        (error(422, "bad field"), "bad field"),
+        (error(413, "too large"), "--max-image-size"),
+        (error(429, "You exceeded your quota", "insufficient_quota"), "no money"),
+        (
+            Response(body=json.dumps(completion(None, choice={"message": {"content": "Yes"}}))),
+            "without log-probabilities",
+        ),
+    ],
+    ids=["401", "403", "404", "400", "422", "413", "quota", "no logprobs"],
+)
+def test_permanent_faults_stop_at_once(tmp_path, fault, says):
+    with ChatServer(lambda request: fault) as server:
+        with pytest.raises(InputError, match=says) as raised:
+            ask(server, tmp_path, groups=20)
+        assert server.received.total() <= FAST.concurrency
+        assert server.received.most_common(1)[0][1] == 1, "no retry"
+    assert KEY[:8] not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_a_server_that_asks_for_an_hour_is_left_alone(tmp_path):
+    with (
+        ChatServer(lambda request: error(429, "tomorrow", retry_after="3600")) as server,
+        pytest.raises(RunInterrupted, match="asks to wait 3600 s"),
+    ):
+        ask(server, tmp_path, limits=Limits(concurrency=1))
+    assert server.received.total() == 1
+
+
+def test_the_key_in_the_address_is_refused(tmp_path):
+    with ChatServer() as server:
+        question = Question(model=KEY, base_url=server.url)
+        with pytest.raises(InputError, match="the key stands in") as raised:
+            ask(server, tmp_path, question=question)
+        assert server.received.total() == 0
+    assert KEY not in str(raised.value)
+
+
+# No answer.
+
+
+def refuses(request: Request) -> Response:
+    """The first caption of the first group is refused, of the second filtered, and so on."""
+    special = {
+        "a cat above a dog, 0": completion(
+            None, choice={"message": {"content": None, "refusal": f"I won't. {KEY}"}}
+        ),
+        "a cat above a dog, 1": completion(None, choice={"finish_reason": "content_filter"}),
+        "a cat above a dog, 2": completion([("Perhaps", -0.1), ("I", -3.0)]),
+    }
+    for caption, body in special.items():
+        if f'"{caption}"' in request.prompt:
+            return Response(body=json.dumps(body))
+    if '"a dog above a cat, 0"' in request.prompt:
+        return error(400, "flagged by the policy", "content_filter")
+    return by_content(request)
+
+
+def test_what_is_no_answer_is_counted_and_never_a_silent_zero(tmp_path):
+    with ChatServer(refuses) as server:
+        replies = ask(server, tmp_path, groups=4)
+        assert server.received.most_common(1)[0][1] == 1, "an answer it is, and no retry"
+        again = ask(server, tmp_path, groups=4)
+        assert (again.sent, again.by_key) == (0, replies.by_key)
+    run = read_run(replies, 1)
+    assert run.kinds == {"refusal": 2, "content_filter": 4, "neither": 2, "yes": 8}
+    assert int(np.isnan(run.scores[0]).sum()) == 8
+    dataset = make_dataset(4)
+    with pytest.raises(InputError, match=r"8 of 16 answers hold neither Yes nor No \(4 content_f"):
+        settle(run, dataset, "fail")
+    same, zero = settle(run, dataset, "zero")
+    assert same is dataset
+    assert (zero[0] == 0).sum() == 8
+    fewer, kept = settle(run, dataset, "drop")
+    assert fewer.blocks[0].ids == ("g3",)
+    np.testing.assert_array_equal(kept[0], run.scores[0][3:])
+    refusals = [entry for entry in run.unanswered if entry["kind"] == "refusal"]
+    assert {entry["said"] for entry in refusals} == {"I won't. [key]"}
+    assert refusals[0]["groups"] == ["g0"]
+
+
+def test_a_question_that_nobody_answers_is_not_paid_for_to_the_end(tmp_path):
+    nonsense = Response(body=json.dumps(completion([("Perhaps", -0.1)])))
+    with ChatServer(lambda request: nonsense) as server:
+        with pytest.raises(InputError, match="the first 20 answers say neither Yes nor No"):
+            ask(server, tmp_path, groups=50)
+        assert 20 <= server.received.total() <= 20 + FAST.concurrency
+
+
+def test_weak_answers_are_counted(tmp_path):
+    body = completion([("Perhaps", math.log(0.9)), ("Yes", math.log(0.05)), ("No", math.log(0.04))])
+    with ChatServer(lambda request: Response(body=json.dumps(body))) as server:
+        run = read_run(ask(server, tmp_path, groups=1), 1)
+    assert run.weak == 4
+    np.testing.assert_allclose(run.scores[0], 0.05, rtol=1e-12)
+
+
+# Many at once, and not too fast.
+
+
+def test_fifty_at_once(tmp_path):
+    barrier = threading.Barrier(50)
+
+    def script(request: Request) -> Response:
+        return Response(body=by_content(request).body, gate=lambda: barrier.wait(20))
+
+    with ChatServer(script) as server:
+        replies = ask(server, tmp_path, groups=25, limits=Limits(concurrency=50, timeout=30.0))
+        assert server.most_at_once == 50
+        assert server.received.total() == 100
+    assert read_run(replies, 1).kinds == {"yes": 100}
+
+
+def test_no_more_at_once_than_allowed(tmp_path):
+    with ChatServer(
+        lambda r: Response(body=by_content(r).body, gate=lambda: time.sleep(0.01))
+    ) as s:
+        ask(s, tmp_path, groups=10, limits=Limits(concurrency=3))
+        assert s.most_at_once <= 3
+
+
+def test_requests_per_minute(tmp_path):
+    times = []
+
+    def script(request: Request) -> Response:
+        times.append(time.monotonic())
+        return by_content(request)
+
+    with ChatServer(script) as server:
+        ask(server, tmp_path, limits=Limits(concurrency=8, requests_per_minute=1200.0))
+    assert len(times) == 12
+    assert max(times) - min(times) >= 11 * 0.05 - 0.04, "one in 50 ms"
+
+
+def test_tokens_per_minute(tmp_path):
+    """The server counts 1000 tokens each, not the 285 or so of the estimate: the pace learns it."""
+    times = []
+
+    def script(request: Request) -> Response:
+        times.append(time.monotonic())
+        return by_content(request)
+
+    with ChatServer(script) as server:
+        ask(server, tmp_path, limits=Limits(concurrency=1, tokens_per_minute=1_000_000.0))
+    assert max(times) - min(times) >= 11 * 0.06 - 0.04, "1000 tokens take 60 ms"
+
+
+# Money.
+
+
+def test_budget_stops_before_it_is_passed_and_goes_on_with_more(tmp_path):
+    with ChatServer() as server:
+        with pytest.raises(InputError, match=r"the budget of \$0.0200 is reached") as raised:
+            ask(server, tmp_path, groups=10, prices=PRICES, budget=0.02)
+        paid = server.answered.total()
+        each = 0.001001
+        assert paid * each <= 0.02
+        assert (paid + 2) * each > 0.02, "it is used but for the margin of one request"
+        assert "larger --budget" in str(raised.value)
+        with pytest.raises(InputError, match="is reached"):
+            ask(server, tmp_path, groups=10, prices=PRICES, budget=0.02)
+        assert server.received.total() == paid, "what was spent before counts"
+        replies = ask(server, tmp_path, groups=10, prices=PRICES, budget=0.1)
+        assert server.received.total() == 40
+        assert set(server.received.values()) == {1}
+        again = ask(server, tmp_path, groups=10, prices=PRICES, budget=0.001)
+    assert replies.sent == 40 - paid
+    assert again.sent == 0, "with nothing to send no budget is too small"
+
+
+def test_a_budget_for_less_than_one_request(tmp_path):
+    with ChatServer() as server:
+        with pytest.raises(InputError, match="is reached"):
+            ask(server, tmp_path, prices=PRICES, budget=0.0001)
+        assert server.received.total() == 0
+
+
+def test_time_outs_count_against_the_budget(tmp_path):
+    limits = Limits(concurrency=1, timeout=0.2, retries=0, backoff=0.01)
+    with ChatServer(lambda request: Response(hang=True)) as server:
+        with pytest.raises(
+            RunInterrupted, match=r"gave up after 1 attempts: no answer within 0.2 s"
+        ):
+            ask(server, tmp_path, groups=1, prices=PRICES, budget=1.0, limits=limits)
+        plan = make_plan(make_dataset(1), Question(model="some-model", base_url=server.url))
+        outlook = look_ahead(plan, tmp_path / "answers.sqlite")
+    assert outlook.spent == plan.jobs[0].estimate
+    assert (outlook.requests, outlook.answered) == (4, 0)
+
+
+def test_retries_do_not_pass_the_budget(tmp_path):
+    """Every time-out may be billed; with room for 3 of the 285 or so tokens, 3 are sent."""
+    limits = Limits(concurrency=1, timeout=0.1, retries=50, backoff=0.01, longest_backoff=0.02)
+    plan = make_plan(make_dataset(1), Question(model="some-model"))
+    budget = 4.5 * PRICES.cost(plan.jobs[0].estimate)
+    with ChatServer(lambda request: Response(hang=True)) as server:
+        with pytest.raises(InputError, match="is reached"):
+            ask(server, tmp_path, groups=1, prices=PRICES, budget=budget, limits=limits)
+        assert server.received.total() == 3, "2 lost and twice the estimate for the next are 4"
+
+
+def test_usage_that_the_server_does_not_tell_is_estimated(tmp_path):
+    with ChatServer(lambda request: answer(0.5, usage=None)) as server:
+        replies = ask(server, tmp_path, groups=1)
+    assert replies.used.input == sum(job.estimate.input for job in replies.plan.jobs)
+
+
+def test_looking_ahead_sends_nothing_and_makes_no_file(tmp_path):
+    with ChatServer() as server:
+        question = Question(model="some-model", base_url=server.url)
+        plan = make_plan(make_dataset(), question, runs=2)
+        outlook = look_ahead(plan, tmp_path / "none.sqlite")
+        assert server.received.total() == 0
+    assert (outlook.requests, outlook.answered) == (24, 0)
+    assert outlook.estimate.output == 24
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_inside_a_running_loop(tmp_path):
+    """As in a notebook."""
+    import asyncio
+
+    async def cell() -> Replies:
+        return ask(server, tmp_path, groups=1)
+
+    with ChatServer() as server:
+        assert asyncio.run(cell()).sent == 4

@@ -1,0 +1,1 @@
+"""The embedded default: small models that ship with the package, and how they were made."""

@@ -1,0 +1,44 @@
+"""How good a small model is before any adaptation, on every variant of the world."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ttm_jax.data import world
+from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.evaluation import evaluate
+from ttm_jax.files import read_json, write_json
+from ttm_jax.load import load_model
+from ttm_jax.scorers.contrastive import ContrastiveModel
+
+HOLDOUT_SEED = 1000  # results are reported for seed 0; nothing here is reported
+
+
+def measure(folder: Path, groups: int = 200) -> dict[str, Any]:
+    """GroupScore and GroupMatch of each variant, unshifted and shifted; added to recipe.json."""
+    model = load_model(folder)
+    quality = {
+        split: {
+            name: _percents(model, world.make(name, groups, HOLDOUT_SEED, split=split))
+            for name in world.VARIANTS
+        }
+        for split in ("train", "test")
+    }
+    path = folder / "recipe.json"
+    write_json(path, {**read_json(path), "quality": quality})
+    return quality
+
+
+def raw_scores(model: ContrastiveModel, dataset: GroupedDataset) -> tuple[np.ndarray, ...]:
+    """scores[group, image, text] of every block, by the simple door."""
+    logits = model.score(list(dataset.images), list(dataset.captions))
+    return tuple(
+        logits[block.image_index[:, :, None], block.text_index[:, None, :]]
+        for block in dataset.blocks
+    )
+
+
+def _percents(model: ContrastiveModel, dataset: GroupedDataset) -> dict[str, float]:
+    metrics = evaluate(raw_scores(model, dataset), dataset, "group")
+    return {name: metrics[name]["percent"] for name in ("group_score", "group_match")}

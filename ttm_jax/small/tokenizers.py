@@ -1,0 +1,107 @@
+"""Tokenizer files for the small models, in the formats of the large ones.
+
+Both are learned from the training captions alone, and are the same on every run.
+"""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+from ttm_jax.files import write_atomic, write_json, write_text
+
+START, END = "<|startoftext|>", "<|endoftext|>"
+
+
+def write_siglip_tokenizer(
+    folder: Path, captions: Iterable[str], length: int, vocabulary: int
+) -> None:
+    """A sentencepiece model with SigLIP's conventions: `</s>` = 1 ends and pads."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sorted(set(captions))),
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=vocabulary,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        pad_piece="<pad>",
+        eos_piece="</s>",
+        hard_vocab_limit=False,
+        num_threads=1,
+        minloglevel=2,
+    )
+    write_atomic(folder / "spiece.model", lambda file: file.write(model.getvalue()))
+    settings = {
+        "tokenizer_class": "SiglipTokenizer",
+        "model_max_length": length,
+        "eos_token": "</s>",
+        "pad_token": "</s>",
+        "unk_token": "<unk>",
+    }
+    write_json(folder / "tokenizer_config.json", settings)
+
+
+def write_clip_tokenizer(folder: Path, captions: Iterable[str], length: int, merges: int) -> None:
+    """A byte-pair encoding in OpenAI's layout: bytes, bytes that end a word, merges, specials."""
+    units = list(_byte_letters().values())
+    pairs = learn_merges(captions, merges)
+    tokens = [*units, *(unit + "</w>" for unit in units), *("".join(pair) for pair in pairs)]
+    ids = {token: number for number, token in enumerate([*tokens, START, END])}
+    write_text(folder / "vocab.json", json.dumps(ids, ensure_ascii=False))
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in pairs)]
+    write_text(folder / "merges.txt", "\n".join(lines) + "\n")
+    settings = {
+        "tokenizer_class": "CLIPTokenizer",
+        "model_max_length": length,
+        "bos_token": START,
+        "eos_token": END,
+        "pad_token": END,
+        "unk_token": END,
+    }
+    write_json(folder / "tokenizer_config.json", settings)
+
+
+def learn_merges(captions: Iterable[str], count: int) -> list[tuple[str, str]]:
+    """The most frequent neighbours become one, again and again; ties by the alphabet."""
+    words = Counter(word for caption in captions for word in caption.replace(",", " ").split())
+    spelled = {word: [*word[:-1], word[-1] + "</w>"] for word in words}
+    merges: list[tuple[str, str]] = []
+    while len(merges) < count:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, parts in spelled.items():
+            for pair in pairwise(parts):
+                pairs[pair] += words[word]
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        merges.append(best)
+        spelled = {word: _merged(parts, best) for word, parts in spelled.items()}
+    return merges
+
+
+def _merged(parts: list[str], pair: tuple[str, str]) -> list[str]:
+    result: list[str] = []
+    for part in parts:
+        if result and (result[-1], part) == pair:
+            result[-1] += part
+        else:
+            result.append(part)
+    return result
+
+
+def _byte_letters() -> dict[int, str]:
+    """A printable letter for every byte: itself where it is printable, else one from U+0100 on.
+
+    The order (printable ones first) is part of the format.
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in printable}
+    others = [byte for byte in range(256) if byte not in letters]
+    return letters | {byte: chr(256 + number) for number, byte in enumerate(others)}
