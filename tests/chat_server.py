@@ -208,6 +208,8 @@ class _HTTPServer(ThreadingHTTPServer):
 def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # connections are kept, as real servers do
+        wbufsize = -1  # head and body in one packet; two would wait 40 ms for each other
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             assert self.path == "/v1/chat/completions", self.path

@@ -5,6 +5,7 @@ headers, so they are turned into ours here, `from None`, with the key taken out 
 """
 
 import asyncio
+import logging
 import re
 from dataclasses import replace
 from typing import Any
@@ -70,6 +71,9 @@ class ChatClient:
             raise InputError(
                 "the key stands in --base-url or --model; it comes from the environment"
             )
+        # Their finer logs show headers, into which a server can put anything, the key too.
+        for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._openai: Any = openai
         self._question, self._secret, self._timeout = question, secret, timeout
         self._client: Any = openai.AsyncOpenAI(
@@ -117,7 +121,7 @@ class ChatClient:
 
     def _by_status(self, error: Any) -> Reply:
         status, code = error.status_code, _code(error)
-        message = self._clean(str(error.message))
+        message = self._clean(_message(error))
         if status == 400 and (code in _FILTERS or any(name in message for name in _FILTERS)):
             return filtered(message)
         short = f"{self._question.address} answers {status}"
@@ -174,6 +178,12 @@ def request_body(question: Question, prompt: str, image_url: str) -> dict[str, A
         "top_logprobs": question.top_logprobs,
         question.token_limit: 1,
     }
+
+
+def _message(error: Any) -> str:
+    """The server's words, without the client's "Error code: ..." before them."""
+    said = error.body.get("message") if isinstance(error.body, dict) else None
+    return said if isinstance(said, str) else str(error.message)
 
 
 def _code(error: Any) -> str | None:

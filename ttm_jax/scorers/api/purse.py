@@ -43,8 +43,8 @@ class Purse:
         ledger = self.ledger
         assert ledger.budget is not None  # without one there is always room
         return (
-            f"the budget of {usd(ledger.budget)} is reached: {usd(ledger.spent)} are spent, earlier "
-            f"commands included, and the next request needs up to "
+            f"the budget of {usd(ledger.budget)} is reached: {usd(ledger.spent)} are spent, "
+            "earlier commands included, and the next request needs up to "
             f"{usd(ledger.price_of(estimate))}; the answers are kept, so the same command with a "
             "larger --budget goes on from here"
         )
