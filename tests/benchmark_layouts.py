@@ -8,6 +8,7 @@ import io
 import json
 import shutil
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ MMVP_TYPES = (
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
+@cache
 def picture(number: int, kind: str = "PNG") -> bytes:
     """A picture that carries its number: 24 stripes, one a bit."""
     image = Image.new("L", (24, 8))

@@ -70,6 +70,13 @@ def test_parquet_that_is_none(tmp_path):
         winoground.read_groups(tmp_path)
 
 
+def test_one_of_two_files_is_missing(tmp_path):
+    folder = layouts.write_winoground(tmp_path, groups=4)
+    (folder / "test-00000-of-00002.parquet").unlink()
+    with pytest.raises(NotPrepared, match="has 1 of the 2 Parquet files of the test split"):
+        winoground.read_groups(tmp_path)
+
+
 def test_no_parquet(tmp_path):
     with pytest.raises(NotPrepared, match=r"no Parquet file of the test split"):
         colorswap.read_groups(tmp_path)

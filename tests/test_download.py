@@ -232,6 +232,7 @@ def test_whatever_the_interruptions_the_file_is_right(
     body = BODY[:100_003]
     target = tmp_path_factory.mktemp("d") / "f"
     left = iter(cuts)
+    monkeypatch.setattr(fetch_module, "_SMALL", 0)
     with running_server() as server:
 
         def route(request):

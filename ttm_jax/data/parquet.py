@@ -4,6 +4,7 @@ A picture is a struct of `bytes` (the encoded file) and `path`; see
 https://huggingface.co/docs/datasets/about_dataset_features#image-feature.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from ttm_jax.data.not_prepared import NotPrepared
 from ttm_jax.errors import InputError
 from ttm_jax.preprocess import NamedBytes
 
+_OF = re.compile(r"-of-(\d+)")  # test-00000-of-00002.parquet
 _ROWS_AT_ONCE = 16  # pictures are large: 16 rows are about 50 MB
 
 
@@ -57,6 +59,15 @@ def find_test_files(folder: Path) -> list[Path]:
             f"{folder} has no Parquet file of the test split (data/test-*.parquet); "
             "`python -m experiments.prepare_data` fetches it"
         )
+    for path in files:
+        said = _OF.search(path.name)
+        total = int(said[1]) if said is not None else 1
+        beside = sum(other.parent == path.parent for other in files)
+        if beside < total:
+            raise NotPrepared(
+                f"{path.parent} has {beside} of the {total} Parquet files of the test split; "
+                "`python -m experiments.prepare_data` fetches the rest"
+            )
     return files
 
 

@@ -28,6 +28,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
 
 _CHUNK = 1 << 18
+_SMALL = 1 << 15  # bytes of a file that is not worth continuing
 _SPARE = 64 << 20  # bytes that a disk should have left after a download
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -122,7 +123,8 @@ def _continue(
         validator = _validator(response)
         try:
             _check_space(part, None if total is None else total - start)
-            write_json(note, asdict(_Version(identity, validator, total)))
+            if total is None or total > _SMALL:
+                write_json(note, asdict(_Version(identity, validator, total)))
         except OSError as error:
             raise _disk_error(part, error) from error
         done = _copy(response, part, start, total, bar)
@@ -152,7 +154,7 @@ def _copy(response: HTTPResponse, part: Path, start: int, total: int | None, bar
         file.seek(start)
         while True:
             try:
-                chunk = response.read(_CHUNK)
+                chunk = response.read1(_CHUNK)  # what is there, without waiting for more
             except (OSError, HTTPException) as error:
                 raise Passing(f"{response.geturl()}: {describe(error)}") from error
             if not chunk:
@@ -172,6 +174,7 @@ def _copy(response: HTTPResponse, part: Path, start: int, total: int | None, bar
 def _write(file: Any, chunk: bytes, part: Path) -> None:
     try:
         file.write(chunk)
+        file.flush()  # so that a killed process leaves all that came
     except OSError as error:
         raise _disk_error(part, error) from error
 

@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPException, HTTPResponse
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -65,12 +66,17 @@ class _CarefulRedirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
+@cache
+def _opener() -> urllib.request.OpenerDirector:
+    """One for all threads; it takes proxies from the environment."""
+    return urllib.request.build_opener(_CarefulRedirects)
+
+
 def open_url(url: str, headers: Mapping[str, str] | None = None) -> HTTPResponse:
     """The answer to a GET; the caller closes it. Raises what this module defines."""
     request = urllib.request.Request(url, headers={"User-Agent": "ttm_jax", **(headers or {})})
-    opener = urllib.request.build_opener(_CarefulRedirects)
     try:
-        return opener.open(request, timeout=_TIMEOUT)
+        return _opener().open(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         with error:
             raise _http_error(url, error) from error
