@@ -152,3 +152,44 @@ def test_one_that_fails_does_not_keep_the_others_from_coming(server, origin, roo
     assert lines[0].startswith("error: winoground: facebook/winoground is gated")
     assert lines[1] == "error: not complete, see above: winoground"
     assert len(lines) == 2
+
+
+def _run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.prepare_data", *arguments],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_list():
+    lines = _run("--list").stdout.splitlines()
+    assert [line.split()[:4] for line in lines] == [
+        [b.name, str(b.groups), "of", "{}x{}".format(*b.shape)] for b in BENCHMARKS.values()
+    ]
+
+
+def test_one_line_and_exit_code_2_for_a_mistake():
+    for arguments, message in (
+        ((), "error: nothing to prepare; name benchmarks, or all, or see --list\n"),
+        (("mmvp",), "error: no benchmark is called 'mmvp'; there are "),
+    ):
+        done = _run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(message)
+        assert done.stderr.count("\n") == 1
+
+
+def test_help_needs_nothing_heavy():
+    heavy = ("jax", "flax", "transformers", "pyarrow", "matplotlib", "huggingface_hub", "scipy")
+    code = (
+        "import sys, experiments.prepare_data\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -6,12 +6,13 @@ form, is how Drive says that a file was fetched too often today.
 """
 
 from html.parser import HTMLParser
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlencode, urljoin
 
 from ttm_jax.data.download.checksum import Checksum
 from ttm_jax.data.download.fetch import fetch
-from ttm_jax.data.download.http import DownloadError, Patience, open_url, retry
+from ttm_jax.data.download.http import DownloadError, Passing, Patience, describe, open_url, retry
 from ttm_jax.data.download.progress import Bar, no_bar
 
 _LARGEST_PAGE = 1 << 20
@@ -44,7 +45,10 @@ def _behind_the_form(url: str, file_id: str, patience: Patience) -> str:
         with open_url(url) as response:
             if response.headers.get_content_type() != "text/html":
                 return None
-            return response.read(_LARGEST_PAGE).decode("utf-8", "replace")
+            try:
+                return response.read(_LARGEST_PAGE).decode("utf-8", "replace")
+            except (OSError, HTTPException) as error:
+                raise Passing(f"{url}: {describe(error)}") from error
 
     page = retry(look, patience)
     if page is None:

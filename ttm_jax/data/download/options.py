@@ -1,14 +1,15 @@
 """What the fetching functions share."""
 
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ttm_jax.data.download.checksum import Checksum
 from ttm_jax.data.download.fetch import fetch
-from ttm_jax.data.download.http import Patience
-from ttm_jax.data.download.progress import Bar, Progress, no_bar
+from ttm_jax.data.download.http import DownloadError, Patience
+from ttm_jax.data.download.progress import Progress, no_bar
 from ttm_jax.data.download.sources import Sources
 
 _FEW = 4  # files that get a bar of their own
@@ -42,29 +43,35 @@ def fetch_all(
     jobs: Sequence[Job], headers: dict[str, str], options: Options, label: str
 ) -> dict[Path, str]:
     """Fetch a few large or many small files; the origin of each. The first error stops the rest."""
-    if not jobs:
-        return {}
     few = len(jobs) <= _FEW
     items = no_bar if few else options.progress.items(label)
-    done = 0
+    stop = threading.Event()
 
     def run(job: Job) -> None:
-        bar: Bar = options.progress.bytes(job.target.name) if few else no_bar
+        bar = options.progress.bytes(job.target.name) if few else no_bar
+
+        def watched(done: int, total: int | None) -> None:
+            if stop.is_set():
+                raise DownloadError("stopped, because another file failed")
+            bar(done, total)
+
         fetch(
             job.url,
             job.target,
             checksum=job.checksum,
             headers=headers,
-            bar=bar,
+            bar=watched,
             patience=options.patience,
         )
 
-    items(0, len(jobs))
-    pool = ThreadPoolExecutor(max(1, min(options.workers, len(jobs))), "fetch")
-    try:
-        for _ in pool.map(run, jobs):
-            done += 1
-            items(done, len(jobs))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(max(1, min(options.workers, len(jobs))), "fetch") as pool:
+        futures = [pool.submit(run, job) for job in jobs]
+        try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                items(done, len(jobs))
+        except BaseException:  # Ctrl-C as well: files on the way stop at their next chunk
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return {job.target: job.url for job in jobs}
