@@ -131,7 +131,7 @@ def load_benchmark(
     many groups as were published. `on_image` hears how many of how many images were looked at.
     """
     benchmark = find_benchmark(name)
-    root = default_data_dir() if data_dir is None else Path(data_dir)
+    root = default_data_dir() if data_dir is None else Path(data_dir).expanduser()
     prepare = f"`python -m experiments.prepare_data {name} --data-dir {root}`"
     if not (root / benchmark.source).is_dir():
         raise NotPrepared(f"{name} is not in {root}; {prepare} fetches it")

@@ -68,25 +68,32 @@ def _fetch_from_hub(benchmark: Benchmark, folder: Path, options: Options) -> dic
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise DownloadError("HF_HUB_OFFLINE is set; unset it to fetch from the Hugging Face hub")
     repo = HUB_REPOS[benchmark.source]
+    token = hub.authorization()
+    # The hub refuses public files too when a token is no longer valid: then try without.
+    for headers in [token, {}] if token else [{}]:
+        try:
+            return _fetch_hub_files(benchmark, folder, repo, headers, options)
+        except AccessDenied as error:
+            refusal = error
+        except ChangedFile as error:  # the hub itself said the checksum: nothing to be allowed
+            raise DownloadError(f"{error}: it was damaged on the way") from error
+    have = "your token has no access to it, or is not valid" if token else "no token was found"
+    raise AccessDenied(
+        f"{repo} is gated ({have}): accept its terms at https://huggingface.co/datasets/{repo}, "
+        "then set HF_TOKEN or run `hf auth login`, and repeat the command"
+    ) from refusal
+
+
+def _fetch_hub_files(
+    benchmark: Benchmark, folder: Path, repo: str, headers: dict[str, str], options: Options
+) -> dict[Path, str]:
     endpoint = options.sources.hub.rstrip("/")
-    headers = hub.authorization()
-    try:
-        files = _wanted_of_hub(benchmark, endpoint, repo, headers, options)
-        jobs = [
-            Job(file.url, folder / file.path, file.checksum)
-            for file in files
-            if not _is_there(folder / file.path, file.bytes)
-        ]
-        return fetch_all(jobs, headers, options, benchmark.name)
-    except AccessDenied as error:
-        page = f"https://huggingface.co/datasets/{repo}"
-        have = "your token has no access to it" if headers else "no token was found"
-        raise AccessDenied(
-            f"{repo} is gated ({have}): accept its terms at {page}, then set HF_TOKEN or run "
-            "`hf auth login`, and repeat the command"
-        ) from error
-    except ChangedFile as error:  # the hub itself said the checksum: nothing to be allowed
-        raise DownloadError(f"{error}: it was damaged on the way") from error
+    jobs = [
+        Job(file.url, folder / file.path, file.checksum)
+        for file in _wanted_of_hub(benchmark, endpoint, repo, headers, options)
+        if not _is_there(folder / file.path, file.bytes)
+    ]
+    return fetch_all(jobs, headers, options, benchmark.name)
 
 
 def _wanted_of_hub(

@@ -19,7 +19,7 @@ class Sources:
     github: str = "https://raw.githubusercontent.com"
     """The annotations of SugarCrepe."""
     coco: str = "https://s3.amazonaws.com/images.cocodataset.org"
-    """The images of COCO; images.cocodataset.org itself has no https."""
+    """The images of COCO, over https; cocodataset.org itself gives http addresses."""
     drive: str = "https://drive.usercontent.google.com"
     """Google Drive: WhatsUp."""
 
@@ -40,7 +40,7 @@ SUGARCREPE_CHECKSUMS = {
         "sha256", "073cdb8e253d053614e80710834d9773b09dbc1dd0a412f6f9492262caa1dcad"
     ),
 }
-# In wide use, e.g. https://github.com/mlverse/torchdatasets (COCO dataset).
+# Among others in https://github.com/mlverse/torchvision, R/dataset-coco.R.
 COCO_ZIP_CHECKSUM = Checksum("md5", "442b8da7639aecaf257c1dceb8ba8c80")
 
 
