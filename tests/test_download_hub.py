@@ -7,7 +7,7 @@ import benchmark_layouts as layouts
 import huggingface_hub
 import published
 import pytest
-from local_server import running_server
+from local_server import Reply, running_server
 
 from ttm_jax.data.benchmarks import BENCHMARKS, load_benchmark
 from ttm_jax.data.download.checksum import file_digest
@@ -77,7 +77,7 @@ def test_gated_winoground(server, options, origin, root, monkeypatch):
         assert "\n" not in message
 
         monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_other")
-        with pytest.raises(AccessDenied, match="your token has no access to it"):
+        with pytest.raises(AccessDenied, match="your token has no access to it, or is not valid"):
             prepare(BENCHMARKS["winoground"], root, options)
         assert published.tree_of(root / "winoground") == {}
 
@@ -85,6 +85,20 @@ def test_gated_winoground(server, options, origin, root, monkeypatch):
         ready = prepare(BENCHMARKS["winoground"], root, options)
         assert (ready.groups, ready.images, ready.fetched) == (400, 800, 2)
         assert all("authorization" not in request.headers for request in cdn.seen)
+
+
+def test_a_token_that_is_no_longer_valid(server, options, origin, root, monkeypatch):
+    """The hub then answers 401 even for what everybody may have."""
+    published.publish_on_hub(server, layouts.write_mmvp(origin, FEW), "mmvp_vlm")
+    for path, route in list(server.routes.items()):
+        server.routes[path] = lambda request, route=route: (
+            Reply(b"Invalid credentials", 401)
+            if "authorization" in request.headers
+            else route(request)
+        )
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_expired")
+    ready = prepare(BENCHMARKS["mmvp_vlm"], root, replace(options, allow_changed=True))
+    assert ready.groups == FEW
 
 
 def test_files_put_there_by_hand_are_taken_and_noted(server, options, root):
