@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import jax
@@ -20,6 +21,11 @@ from ttm_jax.trainable import split_params, variables
 from ttm_jax.ttm import run_ttm
 
 SCRIPT = Path(__file__).parent / "killable_run.py"
+# What the first process has compiled, the others need not.
+CACHE = {
+    "JAX_COMPILATION_CACHE_DIR": tempfile.mkdtemp(),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+}
 
 
 def start(folder: Path, keep: bool) -> subprocess.Popen:
@@ -28,7 +34,7 @@ def start(folder: Path, keep: bool) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ,
+        env={**os.environ, **CACHE},
     )
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 Params = dict[str, Any]
-Flat = dict[str, jax.Array]
+Flat = dict[str, Any]  # arrays by path, "img/head/kernel"; on the device or on the host
 Train = Literal["all", "image", "text", "heads", "lora"]
 
 # Scale and bias of the logits are trained along whatever else is.

@@ -6,28 +6,17 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ttm_jax.models.siglip import unit
 from ttm_jax.models.transformer import Encoder, PatchEmbedding, TowerConfig, layer_norm
+from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
 
 LEGACY_EOS = 2  # old configs say 2 where they mean "the largest id of the caption"
 
 
 @dataclass(frozen=True)
-class CLIPConfig:
-    """Sizes of a CLIP, all of them read from the checkpoint."""
+class CLIPConfig(TwoTowerConfig):
+    """The common sizes, and the token at which a caption ends."""
 
-    image_size: int
-    patch_size: int
-    vision: TowerConfig
-    text: TowerConfig
-    vocab_size: int
-    text_length: int
-    embed_dim: int
     eos_token_id: int
-
-    @property
-    def patches(self) -> int:
-        return (self.image_size // self.patch_size) ** 2
 
 
 class CLIPVision(nn.Module):
@@ -79,8 +68,8 @@ def _projection(config: CLIPConfig, tower: TowerConfig) -> nn.Dense:
     )
 
 
-class CLIP(nn.Module):
-    """Both towers; embeddings come out normalised, in float32."""
+class CLIP(TwoTower):
+    """Both towers and the temperature; there is no bias."""
 
     config: CLIPConfig
 
@@ -88,18 +77,4 @@ class CLIP(nn.Module):
         self.img = CLIPVision(self.config)
         self.txt = CLIPText(self.config)
         self.t = self.param("t", nn.initializers.constant(jnp.log(1 / 0.07)), (1,))
-
-    def encode_image(self, pixels: Float[Array, "b h w 3"]) -> Float[Array, "b e"]:
-        return unit(self.img(pixels))
-
-    def encode_text(self, ids: Int[Array, "b length"]) -> Float[Array, "b e"]:
-        return unit(self.txt(ids))
-
-    def __call__(
-        self, pixels: Float[Array, "n h w 3"], ids: Int[Array, "m length"]
-    ) -> Float[Array, "n m"]:
-        return self.logits(self.encode_image(pixels), self.encode_text(ids))
-
-    def logits(self, image: Float[Array, "n e"], text: Float[Array, "m e"]) -> Float[Array, "n m"]:
-        cosine = jnp.einsum("ne,me->nm", image, text, precision=self.config.text.compute.precision)
-        return cosine * jnp.exp(self.t)[None]
+        self.b = None

@@ -1,32 +1,15 @@
-"""SigLIP and fixed-resolution SigLIP 2: big_vision's two towers, parameter for parameter.
-
-Logits are cos * exp(t) + b: the similarity in which the paper states its thresholds.
-"""
-
-from dataclasses import dataclass
+"""SigLIP and fixed-resolution SigLIP 2: big_vision's two towers, parameter for parameter."""
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ttm_jax.models.transformer import Encoder, MAPHead, PatchEmbedding, TowerConfig
+from ttm_jax.models.transformer import Encoder, MAPHead, PatchEmbedding
+from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
 
 
-@dataclass(frozen=True)
-class SigLIPConfig:
-    """Sizes of a two-tower SigLIP, all of them read from the checkpoint."""
-
-    image_size: int
-    patch_size: int
-    vision: TowerConfig
-    text: TowerConfig
-    vocab_size: int
-    text_length: int
-    embed_dim: int
-
-    @property
-    def patches(self) -> int:
-        return (self.image_size // self.patch_size) ** 2
+class SigLIPConfig(TwoTowerConfig):
+    """SigLIP needs nothing beyond the common sizes."""
 
 
 class SigLIPVision(nn.Module):
@@ -64,8 +47,8 @@ class SigLIPText(nn.Module):
         return head(x)
 
 
-class SigLIP(nn.Module):
-    """Both towers; embeddings come out normalised, in float32."""
+class SigLIP(TwoTower):
+    """Both towers, temperature and bias."""
 
     config: SigLIPConfig
 
@@ -75,24 +58,3 @@ class SigLIP(nn.Module):
         # The values of the SigLIP paper's initialisation: temperature 10, bias -10.
         self.t = self.param("t", nn.initializers.constant(jnp.log(10.0)), (1,))
         self.b = self.param("b", nn.initializers.constant(-10.0), (1,))
-
-    def encode_image(self, pixels: Float[Array, "b h w 3"]) -> Float[Array, "b e"]:
-        return unit(self.img(pixels))
-
-    def encode_text(self, ids: Int[Array, "b length"]) -> Float[Array, "b e"]:
-        return unit(self.txt(ids))
-
-    def __call__(
-        self, pixels: Float[Array, "n h w 3"], ids: Int[Array, "m length"]
-    ) -> Float[Array, "n m"]:
-        return self.logits(self.encode_image(pixels), self.encode_text(ids))
-
-    def logits(self, image: Float[Array, "n e"], text: Float[Array, "m e"]) -> Float[Array, "n m"]:
-        cosine = jnp.einsum("ne,me->nm", image, text, precision=self.config.text.compute.precision)
-        return cosine * jnp.exp(self.t)[None] + self.b[None]
-
-
-def unit(x: Float[Array, "b e"]) -> Float[Array, "b e"]:
-    """Length 1, in float32 whatever the towers computed in."""
-    x = x.astype(jnp.float32)
-    return x / jnp.linalg.norm(x, axis=-1, keepdims=True)
