@@ -119,12 +119,17 @@ def load(args: Args, benchmark: str) -> tuple[GroupedDataset, dict[str, Any] | N
 def write_runs(
     out: Path, dataset: GroupedDataset, runs: list[RunScores], neither: Neither
 ) -> list[dict[str, dict[str, Any]]]:
-    """Score files and metrics of every run; what is unanswered is listed in a file of its own."""
+    """Score files and metrics of every run; what is unanswered is listed in a file of its own.
+
+    What an earlier command left is removed first: all of it follows from the answers, at no cost.
+    """
     from ttm_jax.evaluation import evaluate
     from ttm_jax.files import append_lines, write_text
     from ttm_jax.scorers.api.matrix import explain
     from ttm_jax.scorers.api.results import write_scores
 
+    for old in (out / "summary.json", *(out / "scores").glob("run_*.npz")):
+        old.unlink(missing_ok=True)
     unanswered = [entry for run in runs for entry in run.unanswered]
     write_text(out / "unanswered.jsonl", "")
     append_lines(out / "unanswered.jsonl", unanswered)

@@ -228,6 +228,13 @@ def test_unanswered_stops_in_the_end_and_costs_nothing_to_settle(monkeypatch, tm
         call(monkeypatch, server, tmp_path, data, "--runs", "2", "--neither", "drop")
         drop = json.loads((tmp_path / "run" / "summary.json").read_text())
         assert server.received.total() == sent
+        with pytest.raises(InputError, match="--neither zero"):
+            call(monkeypatch, server, tmp_path, data, "--runs", "2")
+        assert not (tmp_path / "run" / "summary.json").exists(), "it was of another choice"
+        call(monkeypatch, server, tmp_path, data, "--runs", "1", "--neither", "drop")
+        assert server.received.total() == sent
+        written = [path.name for path in (tmp_path / "run" / "scores").iterdir()]
+        assert written == ["run_1.npz"]
     assert zero["runs"][0]["answers"] == {"yes": 22, "neither": 2}
     assert zero["runs"][0]["metrics"]["group_score"]["of"] == 6
     assert drop["runs"][0]["metrics"]["group_score"]["of"] == 5

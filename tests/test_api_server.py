@@ -30,6 +30,7 @@ from ttm_jax.scorers.api import (
     look_ahead,
     make_plan,
     read_run,
+    runner,
     settle,
 )
 from ttm_jax.scorers.api.cache import ResponseCache
@@ -194,21 +195,21 @@ def test_a_storm_of_429_is_weathered(tmp_path):
 
 
 def test_retry_after_is_respected_by_everyone(tmp_path):
-    """One request is told to wait; nobody may start before that is over."""
+    """One of two is told to wait a second; soon the other does not start anything either."""
     told: list[float] = []
+    early: list[int] = []
 
     def script(request: Request) -> Response:
         if not told:
             told.append(time.monotonic())
-            return error(429, "wait", retry_after="0.6")
-        if time.monotonic() - told[0] < 0.55:
+            return error(429, "wait", retry_after="1")
+        if 0.5 < time.monotonic() - told[0] < 0.95:
             early.append(request.number)
-        return by_content(request)
+        return Response(body=by_content(request).body, gate=lambda: time.sleep(0.05))
 
-    early: list[int] = []
     with ChatServer(script) as server:
-        ask(server, tmp_path, limits=Limits(concurrency=1, backoff=0.01, timeout=5.0))
-        assert server.received.total() == 13
+        ask(server, tmp_path, groups=10, limits=Limits(concurrency=2, backoff=0.01, timeout=5.0))
+        assert server.received.total() == 41
     assert early == []
 
 
@@ -240,7 +241,11 @@ def test_half_a_reply_is_asked_for_again(tmp_path, fault):
     assert replies.lost.input > 0, "it may have been billed"
 
 
-@pytest.mark.parametrize("fault", [Response(hang=True), Response(body="x" * 100, drip=True)])
+@pytest.mark.parametrize(
+    "fault",
+    [Response(hang=True), Response(body=answer(0.5).body, drip=True)],
+    ids=["hangs", "a byte now and then"],
+)
 def test_a_server_that_hangs_or_drips_is_given_up(tmp_path, fault):
     limits = Limits(concurrency=4, timeout=0.4, retries=3, backoff=0.01, longest_backoff=0.05)
     with ChatServer(fails_first(1, fault)) as server:
@@ -311,6 +316,20 @@ def test_permanent_faults_stop_at_once(tmp_path, fault, says):
     assert KEY[:8] not in str(raised.value)
     assert "\n" not in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+def test_what_still_hangs_when_the_run_stops_is_given_up_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_GRACE", 0.3)
+
+    def script(request: Request) -> Response:
+        return error(403, "no") if request.number > 4 else Response(hang=True)
+
+    with ChatServer(script) as server:
+        with pytest.raises(InputError, match="answers 403"):
+            ask(server, tmp_path, groups=5, limits=Limits(concurrency=5, timeout=30.0))
+        plan = make_plan(make_dataset(5), Question(model="some-model", base_url=server.url))
+        outlook = look_ahead(plan, tmp_path / "answers.sqlite")
+    assert outlook.spent.output == 4, "four may have been billed"
 
 
 def test_a_server_that_asks_for_an_hour_is_left_alone(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ttm_jax.errors import InputError
 from ttm_jax.scorers.api.money import Ledger
 from ttm_jax.scorers.api.pace import Pace, retry_after_seconds, wait_before_retry
+from ttm_jax.scorers.api.progress import Bar, Lines, costs
 from ttm_jax.scorers.api.secret import HIDDEN, Secret, from_environment
 from ttm_jax.scorers.api.settings import Limits, Prices, Question, Usage
 from ttm_jax.scorers.api.tokens import image_tokens, text_tokens
@@ -208,6 +209,20 @@ def test_the_margin_follows_the_answers():
     assert ledger.lose(estimate) == Usage(1500, 0, 0), "lost at what such a request takes"
     assert ledger.spent == pytest.approx(3e-3)
     assert ledger.expected(remaining=10, each=0.0) == pytest.approx(3e-3 + 10 * 1.5e-3)
+
+
+def test_progress_tells_answers_cost_and_estimate(capsys):
+    ledger = Ledger(Prices(2.0, 8.0))
+    ledger.settle(Usage(1000, 0, 1), Usage(1_000_000, 0, 1))
+    lines = Lines()
+    lines.update(1, 3, ledger, 6.0)
+    lines.update(3, 3, ledger, 6.0)
+    assert capsys.readouterr().err == "3/3 answers, $2.00 of about $6.00\n"
+    with Bar() as bar:
+        bar.update(1, 3, ledger, 6.0)
+        assert bar._bar.tasks[0].description == ", $2.00 of about $6.00"
+        assert (bar._bar.tasks[0].completed, bar._bar.tasks[0].total) == (1, 3)
+    assert costs(Ledger(Prices(), used=Usage(1500, 0, 2)), 0.0) == ", 1,502 tokens"
 
 
 # Pace and waits.

@@ -52,6 +52,8 @@ def make_plan(
     """A request for every image and caption that share a group, once for each run."""
     if runs < 1:
         raise InputError(f"--runs is {runs}; expected at least 1")
+    if tokens_per_image is not None and tokens_per_image < 1:
+        raise InputError(f"--tokens-per-image is {tokens_per_image}; expected at least 1")
     if dataset.is_preprocessed or not all(isinstance(c, str) for c in dataset.captions):
         raise InputError(
             f"{dataset.name} holds arrays for a model of one's own; an API needs image files and "
