@@ -61,6 +61,20 @@ def test_what_is_missing_is_fetched_again_and_nothing_else(server, options, orig
     assert lost.read_bytes() == layouts.picture(16, "JPEG")
 
 
+def test_a_file_that_comes_anew_is_noted_anew(server, options, origin, root):
+    folder = layouts.write_mmvp(origin, FEW)
+    published.publish_on_hub(server, folder, "mmvp_vlm")
+    few = replace(options, allow_changed=True)
+    prepare(BENCHMARKS["mmvp_vlm"], root, few)
+    name = "MLLM_VLM Images/Orientation/16.jpg"
+    (root / "mmvp_vlm" / name).unlink()
+    (folder / name).write_bytes(layouts.picture(99, "JPEG"))  # the authors replaced it
+    published.publish_on_hub(server, folder, "mmvp_vlm")
+    prepare(BENCHMARKS["mmvp_vlm"], root, few)
+    assert (root / "mmvp_vlm" / name).read_bytes() == layouts.picture(99, "JPEG")
+    assert find_problems(BENCHMARKS["mmvp_vlm"], root, few) == []
+
+
 def test_gated_winoground(server, options, origin, root, monkeypatch):
     """Without a token 401, with one that has no access 403: what to do, and where files go."""
     folder = layouts.write_winoground(origin).parent
