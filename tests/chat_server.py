@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -157,7 +158,11 @@ class ChatServer:
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers["content-length"])
-        request = self._register(handler.rfile.read(length), handler.headers)
+        body = handler.rfile.read(length)
+        if len(body) < length:  # the client was killed while it sent
+            handler.close_connection = True
+            return
+        request = self._register(body, handler.headers)
         try:
             response = self.script(request)
             if response.gate is not None:
@@ -203,6 +208,10 @@ class _HTTPServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 256  # the default of 5 would refuse many clients at once
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a killed client is no news
+            super().handle_error(request, client_address)
 
 
 def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:

@@ -308,6 +308,8 @@ def test_killed_in_the_middle_it_goes_on_without_a_repeated_request(tmp_path, da
         assert set(server.answered.values()) == {1}, "no answer was asked for twice"
         assert server.answered.total() == 24
     assert "4/6" in out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["tokens_lost"]["output"] == 4, "those under way may have been billed"
 
 
 def test_asked_to_stop_it_finishes_what_is_under_way(tmp_path, data):

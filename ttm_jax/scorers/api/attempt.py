@@ -63,10 +63,10 @@ class Asker:
             return await self._client.ask(job.prompt, image_url)
         except (Transient, Permanent) as failure:
             if failure.maybe_billed:
-                self._lose(job, str(failure))
+                self.lose(job, str(failure))
             raise
         except asyncio.CancelledError:
-            self._lose(job, "stopped while it was under way")
+            self.lose(job, "stopped while it was under way")
             raise
 
     async def _wait_for_turn(self, job: Job) -> None:
@@ -92,5 +92,6 @@ class Asker:
             self._pace.hold(asked)
         await self._halt.sleep(wait_before_retry(attempt, asked, self._limits, self._rng))
 
-    def _lose(self, job: Job, reason: str) -> None:
+    def lose(self, job: Job, reason: str) -> None:
+        """Count a request that brought no answer but may have been billed."""
         self._cache.add_lost(job.key, reason, self._purse.ledger.lose(job.estimate))

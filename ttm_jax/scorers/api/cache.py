@@ -27,7 +27,7 @@ _BUSY_SECONDS = 30.0
 _AT_ONCE = 500  # keys in one query
 LEASE = 15.0  # seconds that a claim holds unless it is renewed
 
-Claim = Literal["mine", "answered", "theirs"]
+Claim = Literal["mine", "left", "answered", "theirs"]
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS responses (
@@ -93,7 +93,10 @@ class ResponseCache:
         return total
 
     def claim(self, key: str) -> Claim:
-        """Take a request for this process, unless it has an answer or another has it under way."""
+        """Take a request for this process, unless it has an answer or another has it under way.
+
+        "left" is ours too, but a process that ended without a word may have sent it before.
+        """
         with self._transaction():
             row = self._db.execute("SELECT 1 FROM responses WHERE key = ?", (key,)).fetchone()
             if row is not None:
@@ -107,7 +110,7 @@ class ResponseCache:
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
                 (key, self._owner, self._host, os.getpid(), time.time() + LEASE),
             )
-            return "mine"
+            return "mine" if row is None or row[0] == self._owner else "left"
 
     def renew(self) -> None:
         """Hold all claims for another lease."""

@@ -107,6 +107,8 @@ class Runner:
             self._ledger.used += reply.usage or Usage()
             self._keep(job, reply)
             return
+        if claim == "left":
+            self._asker.lose(job, "another process ended while it was under way")
         try:
             reply = await self._ask(job)
         except BaseException:
