@@ -281,7 +281,7 @@ def test_small_runs_on_drawn_pictures(monkeypatch, tmp_path, data, capsys):
         monkeypatch.setattr(sys, "argv", ["gpt", *rest])
         _gpt.main("mmvp_vlm", "mmvp_gpt", None)
         assert server.received.total() == 24
-    assert "world-color_swap-test, some-model, 1 runs" in capsys.readouterr().out
+    assert "world-color_swap-test, some-model, runs: 1" in capsys.readouterr().out
 
 
 # Processes.

@@ -220,9 +220,9 @@ def test_progress_tells_answers_cost_and_estimate(capsys):
     assert capsys.readouterr().err == "3/3 answers, $2.00 of about $6.00\n"
     with Bar() as bar:
         bar.update(1, 3, ledger, 6.0)
-        assert bar._bar.tasks[0].description == ", $2.00 of about $6.00"
+        assert bar._bar.tasks[0].description == "$2.00 of about $6.00"
         assert (bar._bar.tasks[0].completed, bar._bar.tasks[0].total) == (1, 3)
-    assert costs(Ledger(Prices(), used=Usage(1500, 0, 2)), 0.0) == ", 1,502 tokens"
+    assert costs(Ledger(Prices(), used=Usage(1500, 0, 2)), 0.0) == "1,502 tokens"
 
 
 # Pace and waits.

@@ -30,7 +30,7 @@ class Lines(Progress):
     def update(self, done: int, total: int, ledger: Ledger, expected: float) -> None:
         if time.monotonic() >= self._next or done == total:
             self._next = time.monotonic() + _EVERY
-            print(f"{done}/{total} answers{costs(ledger, expected)}", file=sys.stderr, flush=True)
+            print(f"{done}/{total} answers, {costs(ledger, expected)}", file=sys.stderr, flush=True)
 
 
 class Bar(Progress):
@@ -81,5 +81,5 @@ def costs(ledger: Ledger, expected: float) -> str:
     """Cost so far and in the end; tokens where the prices are unknown."""
     if not ledger.prices.known:
         total = ledger.used + ledger.lost
-        return f", {total.input + total.output:,} tokens"
-    return f", {usd(ledger.spent)} of about {usd(expected)}"
+        return f"{total.input + total.output:,} tokens"
+    return f"{usd(ledger.spent)} of about {usd(expected)}"

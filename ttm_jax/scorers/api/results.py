@@ -96,7 +96,7 @@ def paper_numbers(benchmark: str) -> dict[str, float | None] | None:
 def result_text(summary: dict[str, Any]) -> str:
     """The table, and a line on answers and one on money."""
     runs = summary["runs"]
-    lines = [f"{summary['dataset']}, {summary['model']}, {len(runs)} runs"]
+    lines = [f"{summary['dataset']}, {summary['model']}, runs: {len(runs)}"]
     if summary["results"]:
         lines.append(f"{'':18}{'mean':>8}{'std':>8}{'paper':>8}   right in each run")
     for name, result in summary["results"].items():
