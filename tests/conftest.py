@@ -1,6 +1,7 @@
 """Strict by default: CPU, 8 virtual devices, no silent promotion, shapes checked at run time."""
 
 import os
+from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 # Compiling takes longer than running here: level 0 makes it two to three times faster.
@@ -11,17 +12,19 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import jax
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-
-# Every annotation of the package is checked when its functions are called.
-_hook = install_import_hook("ttm_jax", "beartype.beartype")
-_hook.__enter__()
-
-from hypothesis import settings  # noqa: E402
+# Programs that several tests compile are compiled once, also from one run to the next.
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".jax_cache"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 # No test asserts a time, and a loaded machine must not make one fail.
 settings.register_profile("ttm_jax", deadline=None)
 settings.load_profile("ttm_jax")
+
+# Every annotation of the package is checked when its functions are called.
+_hook = install_import_hook("ttm_jax", "beartype.beartype")
+_hook.__enter__()

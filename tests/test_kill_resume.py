@@ -85,7 +85,7 @@ def assert_same_run(folder: Path, whole: Path):
 def test_sigkill_at_random_moments(tmp_path, undisturbed, keep):
     folder = tmp_path / "run"
     rng = random.Random(f"kill {keep}")
-    for _ in range(2):
+    for _ in range(1 + keep):
         code = stop_after(start(folder, keep), rng.randint(1, 45), signal.SIGKILL)
         assert code == -signal.SIGKILL
     assert not (folder / "summary.json").exists()

@@ -119,7 +119,7 @@ class TestAlgorithm:
         assert sorted(result.matchings[2][0]) == [-1, 0]
 
     def test_rejected_captions_of_1xk_are_not_negatives(self):
-        """Only the chosen caption is trained on: the others may be anything, with the same result."""
+        """Only the chosen caption is trained on, not the others of its group."""
         dataset = tiny_dataset(6, 1, 3)
         config = replace(CONFIG, iterations=1, tau_1=0.0)
         result = run(dataset=dataset, config=config)
@@ -134,21 +134,26 @@ class TestAlgorithm:
 
 
 class TestWaysToComputeTheSame:
-    @pytest.mark.parametrize("family", ["siglip", "clip"])
-    def test_chunks(self, family):
-        model = tiny_model(family)
+    def test_chunks(self):
+        model = tiny_model()
         whole = run(model, config=replace(CONFIG, memory=Memory("none", 0)))
         parts = run(model, config=replace(CONFIG, memory=Memory("none", 3)))
         np.testing.assert_allclose(parts.scores, whole.scores, atol=1e-4)
         for a, b in zip(parts.history, whole.history, strict=True):
             np.testing.assert_array_equal(a.selected, b.selected)
 
-    @pytest.mark.parametrize("family", ["siglip", "clip"])
-    def test_gradients_of_chunks_and_rematerialisation(self, family):
+    @pytest.mark.parametrize(
+        ("family", "ways"),
+        [
+            ("siglip", (Memory("none", 4), Memory("block", 3))),
+            ("clip", (Memory("dots", 4),)),
+        ],
+    )
+    def test_gradients_of_chunks_and_rematerialisation(self, family, ways):
         """On one batch with padding: gradients to 1e-5 of the largest entry."""
         dataset, model = tiny_dataset(5), tiny_model(family)
         reference = None
-        for memory in (Memory("none", 0), Memory("none", 4), Memory("dots", 0), Memory("block", 3)):
+        for memory in (Memory("none", 0), *ways):
             config = replace(CONFIG, memory=memory)
             task = model.bind(dataset, config, sharding.make_mesh(ONE), 0)
             examples = task.examples((np.tile(np.arange(2, dtype=np.int32), (5, 1)),))
@@ -267,6 +272,9 @@ class TestRunFolder:
         with pytest.raises(InputError, match="already holds a run"):
             run(run_dir=tmp_path, resume=False)
 
+    # Orbax leaves coroutines behind when it cannot read a file.
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
     @pytest.mark.parametrize("damage", ["truncate", "flip"])
     def test_damaged_checkpoint_falls_back(self, tmp_path, damage):
         whole = run(run_dir=tmp_path / "a")

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Float32, Int32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Float32, Int32, PRNGKeyArray, UInt32
 
 from ttm_jax import sharding
 from ttm_jax.scorers.task import Examples, Objective, Task
@@ -140,8 +140,9 @@ class Trainer:
     ) -> tuple[TrainState, Float32[np.ndarray, "step"]]:
         """Take the steps of the plan; returns the state and the loss of every step."""
         whole = sharding.replicated(self.task.mesh)
-        examples, rows, valid, lr, key = sharding.put(
-            (examples, plan.rows, plan.valid, plan.lr, key), whole
+        key_data = np.asarray(jax.random.key_data(key))  # a key itself cannot go to all hosts
+        examples, rows, valid, lr, key_data = sharding.put(
+            (examples, plan.rows, plan.valid, plan.lr, key_data), whole
         )
         frozen, data = self.task.initial.frozen, self.task.data
         if losses is None:
@@ -161,7 +162,7 @@ class Trainer:
                 (rows, valid, lr),
                 np.int32(step),
                 np.int32(stop),
-                key,
+                key_data,
             )
             losses = sharding.to_host(record)
             if int(done) < stop:
@@ -197,11 +198,12 @@ def run_steps(
     plan: tuple[Int32[Array, "step unit"], Bool[Array, "step unit"], Float32[Array, "step"]],
     start: Any,  # whole numbers, traced
     stop: Any,
-    key: PRNGKeyArray,
+    key_data: UInt32[Array, "2"],
 ) -> tuple[TrainState, Float32[Array, "step"], Int32[Array, ""]]:
     """Steps `start` to `stop`, or up to the first whose loss is not finite."""
     rows, valid, rates = plan
     transformation = optimizer.transformation()
+    key = jax.random.wrap_key_data(key_data)
 
     def body(loop: tuple) -> tuple:
         state, losses, step, _ = loop
