@@ -80,7 +80,7 @@ def variables(trained: Flat, frozen: Flat) -> dict[str, Params]:
     return result
 
 
-def state_leaves(tree: dict[str, Params]) -> Flat:
+def state_leaves(tree: dict[str, Any]) -> Flat:
     """The other way: the leaves of `variables(...)`, adapters under "lora/"."""
     leaves = flatten_dict(tree["params"], sep="/")
     adapters = flatten_dict(tree.get("lora", {}), sep="/")
