@@ -1,0 +1,135 @@
+"""What the benchmarks beside PyTorch share: two programs in two processes that take turns.
+
+Each side lives in a process of its own, so that its peak memory is its own, and works only when it
+is told to, so that both have all the cores. Turns alternate (A, B, B, A, ...), so that a machine
+which is slower for a while is slower for both. This file imports neither jax nor torch.
+"""
+
+import multiprocessing
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+Parts = Mapping[str, Callable[[], Any]]
+
+
+def _serve(setup: Callable[..., Parts], args: tuple, connection: Any) -> None:
+    """In the child: set up, then do the named part whenever asked, and say how long it took."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        parts = setup(*args)
+        connection.send(("ready", sorted(parts), peak_gb()))
+        while (name := connection.recv()) is not None:
+            began = time.perf_counter()
+            result = parts[name]()
+            connection.send((time.perf_counter() - began, result, peak_gb()))
+    except EOFError:  # the parent is gone
+        pass
+    except BaseException:
+        connection.send((None, traceback.format_exc(), 0.0))
+
+
+class Side:
+    """A program in a process of its own: `setup(*args)` makes its parts, `run` does one of them."""
+
+    def __init__(self, name: str, setup: Callable[..., Parts], *args: Any) -> None:
+        self.name, self.peak_gb = name, 0.0
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(setup, args, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.parts = self._receive()[1]
+
+    def run(self, part: str) -> tuple[float, Any]:
+        """Seconds, and what the part returned."""
+        self._connection.send(part)
+        seconds, result, self.peak_gb = self._receive()
+        return seconds, result
+
+    def close(self) -> None:
+        self._connection.send(None)
+        self._process.join()
+
+    def _receive(self) -> tuple:
+        try:
+            message = self._connection.recv()
+        except EOFError:
+            self._process.join()
+            raise SystemExit(
+                f"{self.name}: the process ended with code {self._process.exitcode} "
+                "(-9 usually means that memory ran out)"
+            ) from None
+        if message[0] is None:
+            raise SystemExit(f"{self.name} failed:\n{message[1]}")
+        return message
+
+
+def take_turns(sides: list[Side], part: str, repeats: int) -> list[list[float]]:
+    """Seconds of every repetition, a list a side; nothing is left out: warm up before."""
+    seconds: list[list[float]] = [[] for _ in sides]
+    for turn in range(repeats):
+        order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
+        for index in order:
+            seconds[index].append(sides[index].run(part)[0])
+    return seconds
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    """How many times faster we are: the median over turns, each turn against its neighbour."""
+    return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+
+
+def spread(ours: list[float], theirs: list[float]) -> str:
+    ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
+    return f"{ratios[0]:.2f}-{ratios[-1]:.2f}"
+
+
+def peak_gb() -> float:
+    """The most memory that this process has had, in GB (2**30 bytes)."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine() -> str:
+    """What the numbers were measured on, and how busy it was, in one line."""
+    name, memory = platform.processor() or platform.machine(), 0
+    for line in _lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            name = line.split(":", 1)[1].strip()
+            break
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemTotal"):
+            memory = round(int(line.split()[1]) / 2**20)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return (
+        f"{cores()} cores of {name}, {memory} GB, Python {platform.python_version()}; "
+        f"load before: {load:.1f}"
+    )
+
+
+def make_console() -> Console:
+    """Wide enough for the tables also where there is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=110)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,270 @@
+"""A whole Test-Time Matching run beside a plain PyTorch loop: wall time and peak memory.
+
+    python benchmarks/ttm.py                        # SigLIP-B16 on 2x2, CLIP-B32 on 1x4; long
+    python benchmarks/ttm.py --models clip-b32 --groups 48 --epochs 4
+    python benchmarks/ttm.py --quick                # tiny models: does it run?
+
+Three iterations over a few dozen groups, from pictures in memory. The PyTorch loop works the way
+such loops are usually written: every batch resizes its pictures anew, captions are padded to the
+model's full length, and the model is scored twice an iteration, once to report and once to match.
+Both sides train in float32 on the same data with the same settings and must select the same groups.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import tyro
+from _models import NAMES, Name, Sizes, captions, torch_model, weight_writer
+from _sides import Parts, Side, machine, make_console, ratio, spread, take_turns
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+SHAPES: dict[Name, tuple[int, int]] = {"siglip-b16": (2, 2), "clip-b32": (1, 4)}
+SHARED = 4  # groups of 1x4 that have the same captions, as in WhatsUp
+PICTURE = (320, 240)
+SCORE_BATCH = 16
+# What is taken off the first run; tracing is not, because traces nest and would count twice.
+COMPILING = (
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be run, the same for both sides."""
+
+    name: Name
+    sizes: Sizes
+    groups: int
+    batch: int
+    epochs: int
+    iterations: int = 3
+    coverage: float = 0.3
+    lr: float = 1e-5
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return SHAPES[self.name]
+
+    def pictures(self) -> list[Any]:
+        """Smooth random pictures, image after image."""
+        from PIL import Image
+
+        rng = np.random.default_rng(0)
+        coarse = rng.integers(0, 256, (self.groups * self.shape[0], 12, 16, 3), dtype=np.uint8)
+        return [Image.fromarray(x).resize(PICTURE, Image.Resampling.BICUBIC) for x in coarse]
+
+    def captions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct captions [M, L] and those of each group [G, T]."""
+        texts = self.shape[1]
+        group = np.arange(self.groups)
+        owner = group if self.name == "siglip-b16" else group // SHARED
+        distinct = captions(self.sizes, (owner[-1] + 1) * texts, np.random.default_rng(1))
+        return distinct, (owner[:, None] * texts + np.arange(texts)).astype(np.int32)
+
+
+def jax_parts(folder: str, work: Work) -> Parts:
+    import jax
+
+    import ttm_jax
+    from ttm_jax.data.groups import Block, GroupedDataset
+
+    model = ttm_jax.load_model(folder)
+    ids, text_index = work.captions()
+    images = np.arange(work.groups * work.shape[0], dtype=np.int32).reshape(work.groups, -1)
+    block = Block(tuple(map(str, range(work.groups))), images, text_index)
+    dataset = GroupedDataset("benchmark", tuple(work.pictures()), ids, (block,))
+    config = ttm_jax.TTMConfig(
+        coverage=work.coverage,
+        lr=work.lr,
+        iterations=work.iterations,
+        epochs=work.epochs,
+        batch_groups=work.batch,
+        shuffle=False,
+        grow_batch=False,
+    )
+    compiling = [0.0]
+
+    def heard(event: str, seconds: float, **_: Any) -> None:
+        if event in COMPILING:
+            compiling[0] += seconds
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+
+    def run() -> dict[str, Any]:
+        before = compiling[0]
+        result = ttm_jax.run_ttm(model, dataset, config)
+        selected = [int(record.selected.sum()) for record in result.history]
+        return {"selected": selected, "compile": compiling[0] - before}
+
+    return {"run": run}
+
+
+class PlainLoop:
+    """The PyTorch side: Algorithm 1 with nothing kept and nothing shared."""
+
+    def __init__(self, folder: str, work: Work) -> None:
+        import torch
+        from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
+
+        side = work.sizes.image_size
+        if work.name == "clip-b32":
+            self.processor: Any = CLIPImageProcessorPil(
+                size={"shortest_edge": side}, crop_size={"height": side, "width": side}
+            )
+        else:
+            self.processor = SiglipImageProcessorPil(size={"height": side, "width": side})
+        self.folder, self.work = folder, work
+        self.model = torch_model(folder)
+        self.pictures = work.pictures()
+        ids, index = work.captions()
+        self.ids = torch.from_numpy(ids[index.reshape(-1)]).long()  # as the groups list them
+
+    def run(self) -> dict[str, Any]:
+        import torch
+
+        work, counts = self.work, []
+        self.model = torch_model(self.folder)  # start anew
+        tau_1 = None
+        for iteration in range(work.iterations):
+            self.scores()  # to report
+            matching, margin = best_matching(self.scores())
+            if tau_1 is None:
+                tau_1 = np.sort(margin)[::-1][int(np.ceil(work.coverage * len(margin))) - 1]
+            tau = np.linspace(tau_1, 0.0, work.iterations)[iteration]
+            selected = np.flatnonzero(margin >= tau)
+            counts.append(len(selected))
+            optimizer = torch.optim.AdamW(
+                self.model.parameters(), lr=work.lr * 0.95**iteration, weight_decay=0.05
+            )
+            steps = work.epochs * -(-len(selected) // work.batch)
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+                optimizer, steps, 0.1 * work.lr * 0.95**iteration
+            )
+            for pixels, ids in self.batches(selected, matching):
+                optimizer.zero_grad()
+                self.model(pixel_values=pixels, input_ids=ids, return_loss=True).loss.backward()
+                optimizer.step()
+                schedule.step()
+        self.scores()  # the result
+        return {"selected": counts, "compile": 0.0}
+
+    def pixels(self, rows: Any) -> Any:
+        pictures = [self.pictures[int(row)] for row in rows]
+        return self.processor(images=pictures, return_tensors="pt")["pixel_values"]
+
+    def batches(self, selected: np.ndarray, matching: np.ndarray) -> Iterator[tuple[Any, Any]]:
+        images, texts = self.work.shape
+        for _ in range(self.work.epochs):
+            for start in range(0, len(selected), self.work.batch):
+                groups = selected[start : start + self.work.batch, None]
+                chosen = groups * texts + matching[groups[:, 0]]
+                rows = groups * images + np.arange(images)
+                yield self.pixels(rows.reshape(-1)), self.ids[chosen.reshape(-1)]
+
+    def scores(self) -> np.ndarray:
+        """scores[group, image, text], every image and caption of every group encoded."""
+        import torch
+
+        model, found = self.model, []
+        images, texts = self.work.shape
+        per_batch = max(1, SCORE_BATCH // max(images, texts))
+        with torch.inference_mode():
+            for start in range(0, self.work.groups, per_batch):
+                groups = np.arange(start, min(start + per_batch, self.work.groups))
+                rows = np.arange(groups[0] * images, (groups[-1] + 1) * images)
+                ids = self.ids[groups[0] * texts : (groups[-1] + 1) * texts]
+                logits = model(pixel_values=self.pixels(rows), input_ids=ids).logits_per_image
+                for g in range(len(groups)):
+                    own = logits[g * images : (g + 1) * images, g * texts : (g + 1) * texts]
+                    found.append(own.numpy())
+        return np.stack(found)
+
+
+def best_matching(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of 2x2 or 1xk groups: the caption of each image, and the margin."""
+    if scores.shape[1] == 1:
+        ordered = np.sort(scores[:, 0], axis=1)
+        return scores.argmax(axis=2), ordered[:, -1] - ordered[:, -2]
+    lead = scores[:, 0, 0] + scores[:, 1, 1] - scores[:, 0, 1] - scores[:, 1, 0]
+    return np.where(lead[:, None] > 0, [[0, 1]], [[1, 0]]), np.abs(lead)
+
+
+def torch_parts(folder: str, work: Work) -> Parts:
+    return {"run": PlainLoop(folder, work).run}
+
+
+def measure(work_of: Any, name: Name, repeats: int, tiny: bool, table: Table) -> None:
+    """Add the rows of one model: the first turn has the compilation in it."""
+    with TemporaryDirectory() as folder:
+        writer = Side("weights", weight_writer, name, tiny, folder)
+        work = work_of(name, writer.run("write")[1])
+        writer.close()
+        sides = [
+            Side("ttm_jax", jax_parts, folder, work),
+            Side("PyTorch", torch_parts, folder, work),
+        ]
+        (first, ours), (their_first, theirs) = (side.run("run") for side in sides)
+        if ours["selected"] != theirs["selected"]:
+            raise SystemExit(f"{name}: selected {ours['selected']} and {theirs['selected']}")
+        turns = [[first - ours["compile"]], [their_first]]
+        if repeats > 1:
+            more = take_turns(sides, "run", repeats - 1)
+            turns = [a + b for a, b in zip(turns, more, strict=True)]
+        label = f"{name}{' (tiny)' if tiny else ''}, {work.groups} groups of "
+        label += "x".join(map(str, work.shape))
+        rows = (
+            ("seconds, compiled", turns[0][0], turns[1][0], ratio(*turns), spread(*turns)),
+            ("seconds, first run", first, their_first, their_first / first, ""),
+            ("peak memory, GB", sides[0].peak_gb, sides[1].peak_gb, None, ""),
+        )
+        for what, a, b, times, width in rows:
+            value = f"{b / a if times is None else times:.2f}"
+            table.add_row(label, what, f"{a:.2f}", f"{b:.2f}", value, width)
+            label = ""
+        table.add_row("", "groups trained on", str(ours["selected"]), str(theirs["selected"]))
+        for side in sides:
+            side.close()
+
+
+def main(
+    models: tuple[Name, ...] = NAMES,
+    groups: int = 24,
+    batch: int = 8,
+    epochs: int = 2,
+    repeats: int = 1,
+    quick: bool = False,
+) -> None:
+    """Run both sides, turn by turn.
+
+    Args:
+        models: siglip-b16 (on 2x2), clip-b32 (on 1x4), with random weights.
+        groups: groups of the dataset.
+        batch: groups in a training batch.
+        epochs: over the selected groups, in each of the three iterations.
+        repeats: whole runs of each side.
+        quick: tiny models, few groups.
+    """
+    if quick:
+        groups, batch, epochs = min(groups, 8), min(batch, 4), min(epochs, 2)
+
+    def work_of(name: Name, sizes: Sizes) -> Work:
+        return Work(name, sizes, groups, batch, epochs)
+
+    console = make_console()
+    console.print(machine())
+    table = Table(box=SIMPLE_HEAD, title="Test-Time Matching, three iterations")
+    for column in ("model", "what", "ttm_jax", "PyTorch", "ratio", "from-to"):
+        table.add_column(column, justify="left" if column in ("model", "what") else "right")
+    for name in models:
+        measure(work_of, name, repeats, quick, table)
+    console.print(table)
+    console.print("ratio: PyTorch's number by ours; above 1 we are faster, or smaller")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
