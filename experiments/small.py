@@ -8,6 +8,7 @@ Everything is on this computer: no download. Runs go to runs/small/<variant>_<mo
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +43,13 @@ class Args:
     oracle: bool = False
     """Select exactly the right matchings: a skyline that uses the labels."""
     run_dir: Path | None = None
-    """Where the runs go; a stopped one is taken up again."""
+    """Where the runs go."""
+    resume: bool = True
+    """Take up a run that was stopped; --no-resume refuses a folder that holds one."""
+    tensorboard: bool = False
+    """Write event files for TensorBoard into the run folder (extra `tensorboard`)."""
+    wandb: str | None = None
+    """Log to this Weights & Biases project (extra `wandb`)."""
     quiet: bool = False
     """No progress, only the table."""
 
@@ -55,6 +62,7 @@ def main() -> None:
     from ttm_jax.load import load_model
     from ttm_jax.report.results import print_rows, result_row
     from ttm_jax.seeds import run_seeds
+    from ttm_jax.trackers import open_trackers
 
     dataset = world.make(args.variant, args.groups or GROUPS, args.data_seed)
     shape = world.VARIANTS[args.variant].shape
@@ -66,7 +74,14 @@ def main() -> None:
     folder = args.run_dir or Path("runs/small") / name
     with Console("quiet" if args.quiet else "auto") as console:
         results = run_seeds(
-            load_model(args.model), dataset, config, args.seeds, folder, console=console
+            load_model(args.model),
+            dataset,
+            config,
+            args.seeds,
+            folder,
+            resume=args.resume,
+            console=console,
+            track=partial(open_trackers, tensorboard=args.tensorboard, wandb=args.wandb),
         )
     row = result_row(args.variant, f"{shape[0]}x{shape[1]}", args.model, args.matching, results)
     print_rows([row], f"Test-Time Matching on {dataset.name}")

@@ -1,7 +1,7 @@
 """Several seeds of one experiment: one after another, or one a device at the same time."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.console import Console
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.files import write_json
+from ttm_jax.trackers import Tracker
 from ttm_jax.ttm import TTMResult, run_ttm
 
 
@@ -25,31 +26,42 @@ def run_seeds(
     resume: bool = True,
     console: Console | None = None,
     one_per_device: bool = False,
+    track: Callable[[Path | None, str], list[Tracker]] = lambda folder, name: [],
 ) -> list[TTMResult]:
     """A run a seed, in `run_dir/seed_N`, and a summary of all in `run_dir/summary.json`.
 
     `one_per_device` gives each seed a device of its own and runs them side by side; otherwise every
-    seed has all devices.
+    seed has all devices. `track` opens the trackers of a seed (`ttm_jax.trackers.open_trackers`).
     """
     console = console or Console("quiet")
     folder = None if run_dir is None else Path(run_dir)
 
-    def one(index: int, seed: int, devices: list | None) -> TTMResult:
+    def one(seed: int, devices: list | None) -> TTMResult:
         path = None if folder is None else folder / f"seed_{seed}"
-        quiet = console if devices is None else Console("quiet")
-        return run_ttm(
-            model, dataset, config, path, seed, resume=resume, console=quiet, devices=devices
-        )
+        trackers = track(path, f"seed_{seed}")
+        try:
+            return run_ttm(
+                model,
+                dataset,
+                config,
+                path,
+                seed,
+                resume=resume,
+                console=console if devices is None else Console("quiet"),
+                trackers=trackers,
+                devices=devices,
+            )
+        finally:
+            for tracker in trackers:
+                tracker.close()
 
     if one_per_device:
         local = jax.local_devices()
         with ThreadPoolExecutor(min(len(local), len(seeds))) as pool:
-            jobs = [
-                pool.submit(one, i, seed, [local[i % len(local)]]) for i, seed in enumerate(seeds)
-            ]
+            jobs = [pool.submit(one, seed, [local[i % len(local)]]) for i, seed in enumerate(seeds)]
             results = [job.result() for job in jobs]
     else:
-        results = [one(i, seed, None) for i, seed in enumerate(seeds)]
+        results = [one(seed, None) for seed in seeds]
     if folder is not None and jax.process_index() == 0:
         write_json(folder / "summary.json", summarise(results))
     return results

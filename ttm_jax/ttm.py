@@ -8,7 +8,7 @@ stopped anywhere goes on as if nothing had happened.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ttm_jax.pseudo_labels import PseudoLabels, choose, first_threshold, induce
 from ttm_jax.run import Position, Run
 from ttm_jax.scorers.task import Task
 from ttm_jax.signals import StopFlag
+from ttm_jax.trackers import Tracker
 from ttm_jax.train import AdamW, Interrupted, NonFiniteLoss, Trainer, TrainState, plan_batches
 
 Scores = tuple[np.ndarray, ...]
@@ -159,13 +160,15 @@ def run_ttm(
     *,
     resume: bool = True,
     console: Console | None = None,
+    trackers: Sequence[Tracker] = (),
     devices: list | None = None,
 ) -> TTMResult:
     """Adapt `model` to `dataset` without labels; see `TTMConfig` for every setting.
 
     With a `run_dir` everything is written there, and a run that was stopped is taken up again when
-    model, data, config and seed are the same. Labels, where the dataset has them, are reported and
-    never used (but by `config.oracle`).
+    model, data, config and seed are the same. `trackers` are told the metrics of every iteration
+    (`ttm_jax.trackers`: TensorBoard, Weights & Biases). Labels, where the dataset has them, are
+    reported and never used (but by `config.oracle`).
     """
     config = config or TTMConfig()
     if config.oracle and not dataset.has_truth:
@@ -180,7 +183,7 @@ def run_ttm(
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, resume=resume)
-            state = _drive(loop, run, position, grouped, console, stop)
+            state = _drive(loop, run, position, grouped, console, trackers, stop)
             run.finish(_summary(run, seed))
     finally:
         run.close()
@@ -193,6 +196,7 @@ def _drive(
     position: Position,
     grouped: GroupedDataset,
     console: Console,
+    trackers: Sequence[Tracker],
     stop: StopFlag,
 ) -> TrainState:
     """Iterations from wherever the run stands to the end."""
@@ -229,7 +233,10 @@ def _drive(
         metrics = evaluate(scores, grouped, config.matching)
         seconds, lr = time.perf_counter() - began, config.lr * config.lr_decay ** (iteration - 1)
         console.end()
-        console.iteration(run.log(iteration, scores, metrics, seconds, labels, losses, lr))
+        row = run.log(iteration, scores, metrics, seconds, labels, losses, lr)
+        console.iteration(row)
+        for tracker in trackers:
+            tracker.log(row)
         run.save(iteration, state)
         if iteration < config.iterations and sharding.agree(stop.is_set()):
             raise stop.error(run.path)

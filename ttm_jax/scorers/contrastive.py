@@ -61,6 +61,13 @@ class ContrastiveModel:
         )
         return replace(self, config=config)
 
+    def save(self, folder: str | Path) -> None:
+        """A Hugging Face folder that transformers loads, with tokenizer and image settings."""
+        from ttm_jax.weights import huggingface
+
+        params = jax.tree.map(np.asarray, self.params)
+        huggingface.save(Path(folder), self.config, params, extra_files_from=self.folder)
+
     def score(
         self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 0
     ) -> Float32[np.ndarray, "image text"]:
@@ -140,10 +147,6 @@ class ContrastiveModel:
         from ttm_jax.scorers.contrastive_task import bind
 
         return bind(self, dataset, config, mesh, seed)
-
-    def check_dataset(self, dataset: GroupedDataset) -> None:
-        if dataset.is_preprocessed:
-            self.check_arrays(np.asarray(dataset.images), np.asarray(dataset.captions))
 
 
 def _row(count: int) -> Int32[np.ndarray, "1 n"]:

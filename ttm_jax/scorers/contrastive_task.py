@@ -11,9 +11,11 @@ from jaxtyping import Int32
 
 from ttm_jax import memory, sharding
 from ttm_jax.config import TTMConfig
+from ttm_jax.data.broken import name_group
 from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.errors import InputError
 from ttm_jax.models.transformer import Compute
+from ttm_jax.preprocess import ImageError
 from ttm_jax.scorers.contrastive import (
     ContrastiveModel,
     default_batch_size,
@@ -22,6 +24,7 @@ from ttm_jax.scorers.contrastive import (
 )
 from ttm_jax.scorers.contrastive_objective import ContrastiveObjective, Pools, large_size
 from ttm_jax.scorers.task import Examples
+from ttm_jax.tokenize import warn_identical
 from ttm_jax.trainable import Flat, Split, merge_params, split_params, variables
 
 
@@ -76,7 +79,6 @@ def bind(
     model: ContrastiveModel, dataset: GroupedDataset, config: TTMConfig, mesh: Mesh, seed: int
 ) -> ContrastiveTask:
     """Put parameters and data on the mesh, with the step fitted into its memory."""
-    model.check_dataset(dataset)
     params = jax.tree.map(jnp.asarray, model.params)
     split = split_params(params, config.train, config.lora_rank, jax.random.key(seed))
     units = dataset.blocks[0].image_index.size if config.matching == "global" else len(dataset)
@@ -98,18 +100,29 @@ def bind(
 
 
 def read_pools(model: ContrastiveModel, dataset: GroupedDataset, augment: bool) -> Pools:
-    """Decode, resize and tokenize everything, once."""
+    """Decode, resize and tokenize everything, once; a picture that is broken names its group."""
     large = None
-    if augment:
-        if dataset.is_preprocessed:
-            raise InputError(
-                "augmentation needs the original images to resize them; "
-                "this dataset holds arrays that are already preprocessed: turn augment off"
-            )
-        large = model.read_images(dataset.images, large_size(model.config.image_size))
-    pixels = model.read_images(dataset.images)
-    tokens = model.shorten(model.read_captions(dataset.captions))
-    return Pools(pixels, tokens, large)
+    try:
+        if augment:
+            large = _read_large(model, dataset)
+        pixels = model.read_images(dataset.images)
+    except ImageError as error:
+        raise name_group(dataset, error) from error
+    tokens = model.read_captions(dataset.captions)
+    model.check_arrays(pixels, tokens)
+    if not isinstance(dataset.captions, np.ndarray):
+        for block in dataset.blocks:
+            warn_identical(block.ids, block.text_index, tokens, dataset.captions)
+    return Pools(pixels, model.shorten(tokens), large)
+
+
+def _read_large(model: ContrastiveModel, dataset: GroupedDataset) -> np.ndarray:
+    if dataset.is_preprocessed:
+        raise InputError(
+            "augmentation needs the original images to resize them; "
+            "this dataset holds arrays that are already preprocessed: turn augment off"
+        )
+    return model.read_images(dataset.images, large_size(model.config.image_size))
 
 
 def _block_pairs(
