@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int32
@@ -79,8 +78,7 @@ def bind(
     model: ContrastiveModel, dataset: GroupedDataset, config: TTMConfig, mesh: Mesh, seed: int
 ) -> ContrastiveTask:
     """Put parameters and data on the mesh, with the step fitted into its memory."""
-    params = jax.tree.map(jnp.asarray, model.params)
-    split = split_params(params, config.train, config.lora_rank, jax.random.key(seed))
+    split = split_params(model.params, config.train, config.lora_rank, jax.random.key(seed))
     units = dataset.blocks[0].image_index.size if config.matching == "global" else len(dataset)
     width = 1 if config.matching == "global" else max(min(b.shape) for b in dataset.blocks)
     step = memory.plan(model.config, split, config.batch_units(units) * width, config.memory, mesh)
