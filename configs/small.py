@@ -1,8 +1,6 @@
-"""Settings for the embedded models on the procedural world.
+"""Settings for small models on the procedural world.
 
-The first threshold follows the paper's rule (a share of the groups, no labels). Learning rate,
-iterations and epochs were chosen on groups of another seed (docs/world.md), never on the ones that
-results are reported for.
+The first threshold follows the paper's rule (a share of the groups, no labels).
 """
 
 from ttm_jax.config import TTMConfig

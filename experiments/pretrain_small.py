@@ -1,9 +1,9 @@
-"""Pretrain the small models that ship with the package, on the procedural world's training split.
+"""Pretrain a small SigLIP or CLIP on the procedural world's training split.
 
     python -m experiments.pretrain_small --family siglip --out runs/small_siglip
 
-`ttm_jax/small/siglip` and `ttm_jax/small/clip` were made by this command with its defaults;
-their `recipe.json` has every setting, the time it took and what came out.
+The folder is an ordinary Hugging Face folder; its `recipe.json` has every setting, the time it took
+and what came out.
 """
 
 from dataclasses import dataclass, replace

@@ -2,7 +2,8 @@
 
     python -m experiments.score --model google/siglip-base-patch16-224 \\
         --images cat.jpg dog.jpg --captions "a photo of a cat" "a photo of a dog"
-    python -m experiments.score --images *.png --captions-file captions.txt --out scores.npz
+    python -m experiments.score --model FOLDER --images *.png --captions-file captions.txt \\
+        --out scores.npz
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,8 @@ from ttm_jax.errors import InputError
 class Args:
     images: tuple[Path, ...]
     """Image files."""
-    model: str = "small-siglip"
-    """A hub id, a Hugging Face folder, a big_vision .npz, a run folder, or one of the embedded
-    models: small-siglip, small-clip."""
+    model: str
+    """A hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
     captions: tuple[str, ...] = ()
     """Captions, each in quotes."""
     captions_file: Path | None = None

@@ -1,10 +1,11 @@
-"""Test-Time Matching with an embedded model on a benchmark of the procedural world.
+"""Test-Time Matching with a small model on a benchmark of the procedural world.
 
     python -m experiments.small --variant color_swap
     python -m experiments.small --variant relation_choice --model small-clip --seeds 0 1 2 3
     python -m experiments.small --variant color_swap --matching global
 
-Everything is on this computer: no download. Runs go to runs/small/<variant>_<model>.
+The model is made by `python -m experiments.pretrain_small`: everything is on this computer, no
+download. Runs go to runs/small/<variant>_<model>_<matching>.
 """
 
 from dataclasses import dataclass, replace

@@ -16,8 +16,8 @@ from ttm_jax.weights import big_vision, hub, huggingface
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
 DEFAULT_COMPUTE = Compute()
-_SMALL = Path(__file__).parent / "small"
-EMBEDDED = {"small-siglip": _SMALL / "siglip", "small-clip": _SMALL / "clip"}
+# Where `experiments.pretrain_small` writes, so that its models have short names.
+SMALL = {"small-siglip": Path("runs/small_siglip"), "small-clip": Path("runs/small_clip")}
 
 
 def load_model(
@@ -30,9 +30,8 @@ def load_model(
     files_from: str | Path | None = None,
     compute: Compute = DEFAULT_COMPUTE,
 ) -> ContrastiveModel:
-    """A model by name: embedded, hub id, Hugging Face folder, big_vision npz, or a run of ours.
+    """A model from a hub id, a Hugging Face folder, a big_vision npz, or a run of ours.
 
-        load_model("small-siglip")                      # ships with the package; also small-clip
         load_model("google/siglip-base-patch16-224")
         load_model("gs://big_vision/siglip/webli_en_b16_224_63724782.npz",
                    files_from="google/siglip-base-patch16-224")
@@ -45,7 +44,7 @@ def load_model(
     source = str(source)
     if is_run(Path(source)):
         return load_run(Path(source), resize=resize, compute=compute)
-    path = EMBEDDED.get(source) or hub.resolve(source, revision=revision, offline=offline)
+    path = _find(source, revision, offline)
     if path.suffix == ".npz":
         checkpoint = big_vision.load(path, compute=compute, image_size=image_size)
         folder = None
@@ -53,9 +52,22 @@ def load_model(
         checkpoint = huggingface.load(path, compute=compute, image_size=image_size)
         folder = path
     if files_from is not None:
-        name = str(files_from)
-        folder = EMBEDDED.get(name) or hub.resolve(name, offline=offline)
+        folder = _find(str(files_from), None, offline)
     return _model(checkpoint, folder, source, resize)
+
+
+def _find(source: str, revision: str | None, offline: bool | None) -> Path:
+    """A local path for whatever was named."""
+    if source not in SMALL:
+        return hub.resolve(source, revision=revision, offline=offline)
+    path = SMALL[source]
+    if not (path / "config.json").is_file():
+        family = source.removeprefix("small-")
+        raise InputError(
+            f"{path} is not there yet: make it with "
+            f"`python -m experiments.pretrain_small --family {family}`"
+        )
+    return path
 
 
 def is_run(path: Path) -> bool:

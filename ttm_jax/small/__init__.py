@@ -1,1 +1,1 @@
-"""The embedded default: small models that ship with the package, and how they were made."""
+"""Small models for the procedural world, and how they are made."""
