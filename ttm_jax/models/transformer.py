@@ -85,6 +85,7 @@ class Linear(nn.Module):
     spec: str
     sizes: tuple[int, ...]  # of the kernel
     compute: Compute
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -94,8 +95,7 @@ class Linear(nn.Module):
             tuple(range(inputs)), tuple(range(inputs, len(weight)))
         )
         kernel = self.param("kernel", kernel_init, self.sizes)
-        bias = self.param("bias", nn.initializers.zeros, self.sizes[inputs:])
-        x, kernel, bias = (a.astype(self.compute.dtype) for a in (x, kernel, bias))
+        x, kernel = (a.astype(self.compute.dtype) for a in (x, kernel))
         einsum = partial(jnp.einsum, precision=self.compute.precision)
         y = einsum(self.spec, x, kernel)
         if self.has_variable("lora", "a"):
@@ -104,8 +104,11 @@ class Linear(nn.Module):
             rest = "".join(letter for letter in source if letter not in weight)
             low = einsum(f"{source},{weight[:inputs]}r->{rest}r", x, down)
             y = y + einsum(f"{rest}r,r{weight[inputs:]}->{result}", low, up)
+        if not self.use_bias:
+            return y
+        bias = self.param("bias", nn.initializers.zeros, self.sizes[inputs:])
         shape = [n if axis in weight else 1 for n, axis in zip(y.shape, result, strict=True)]
-        return y + bias.reshape(shape)
+        return y + bias.astype(y.dtype).reshape(shape)
 
 
 class Attention(nn.Module):
@@ -190,7 +193,7 @@ class Encoder(nn.Module):
         if self.has_variable("lora", "encoderblock"):
             layers["lora"] = self.get_variable("lora", "encoderblock")
         apply: Any = block.apply
-        step = _rematerialise(lambda x, layer: (apply(layer, x), None), c.compute.remat)
+        step = rematerialise(lambda x, layer: (apply(layer, x), None), c.compute.remat)
         if only is None:
             x, _ = jax.lax.scan(step, x, layers)
         else:
@@ -205,7 +208,7 @@ def _init_stacked(block: Block, shape: tuple[int, ...], key: Array) -> Any:
     return jax.vmap(lambda k: block.init(k, sample)["params"])(keys)
 
 
-def _rematerialise(step: Callable, remat: Remat) -> Callable:
+def rematerialise(step: Callable, remat: Remat) -> Callable:
     if remat == "none":
         return step
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable if remat == "dots" else None
