@@ -8,6 +8,7 @@
     checkpoints/       orbax, one an iteration
     matchings.jsonl    what the final model matches
     summary.json       the result
+    groups.json, thumbnails.zip   what the groups look like, for reports (`run_pictures`)
 
 An iteration's lines and scores are written before its checkpoint. So what a resumed run finds
 beyond its checkpoint is dropped and made again, and nothing up to it can be missing.

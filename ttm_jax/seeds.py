@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from ttm_jax import run_pictures
 from ttm_jax.config import TTMConfig
 from ttm_jax.console import Console
 from ttm_jax.data.groups import GroupedDataset
@@ -55,6 +56,8 @@ def run_seeds(
             for tracker in trackers:
                 tracker.close()
 
+    if folder is not None and jax.process_index() == 0:
+        run_pictures.save(folder, dataset)  # once for all seeds
     if one_per_device:
         local = jax.local_devices()
         with ThreadPoolExecutor(min(len(local), len(seeds))) as pool:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ttm_jax import schedules, sharding
+from ttm_jax import run_pictures, schedules, sharding
 from ttm_jax.config import TTMConfig
 from ttm_jax.console import Console
 from ttm_jax.data.groups import GroupedDataset
@@ -183,6 +183,8 @@ def run_ttm(
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, resume=resume)
+            if run.path is not None and jax.process_index() == 0:
+                run_pictures.save(run.path, grouped)
             state = _drive(loop, run, position, grouped, console, trackers, stop)
             run.finish(_summary(run, seed))
     finally:
