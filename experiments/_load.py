@@ -1,0 +1,85 @@
+"""The data and the model of an arm: the paper's, or with `--small` their stand-ins."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.experiments import Arm
+from configs.models import MODELS
+from configs.small import GROUPS
+from configs.world import SMALL_MODELS, WORLD
+from experiments._flags import Flags
+from ttm_jax.data.benchmarks import (
+    LoadedBenchmark,
+    default_data_dir,
+    find_benchmark,
+    load_benchmark,
+)
+from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.data.not_prepared import NotPrepared
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    dataset: GroupedDataset
+    facts: dict[str, Any]
+    """For the summary: counts, label correction, groups that were skipped."""
+    comparable: bool
+    """Whether it is the whole benchmark as the paper has it."""
+
+
+def load_data(arm: Arm, flags: Flags, correction: bool = True) -> Data:
+    """Read the benchmark, fetching it first if it is not there; or draw the world's groups."""
+    if flags.small:
+        stand_in = WORLD[arm.preset.dataset]
+        from ttm_jax.data import world
+
+        groups = min(flags.limit or GROUPS, GROUPS)
+        dataset = world.make(stand_in.variant, groups, stand_in.seed)
+        return Data(dataset, {"benchmark": dataset.name, "groups": len(dataset)}, False)
+    loaded = _load_or_fetch(arm.preset.dataset, flags, correction)
+    facts, dataset = loaded.summary(), loaded.dataset
+    if flags.limit is not None:
+        dataset = dataset.limit(flags.limit)
+        facts |= {"limit": flags.limit, "groups": len(dataset)}
+    as_paper = correction and not loaded.skipped and len(dataset) == loaded.benchmark.groups
+    return Data(dataset, facts, as_paper)
+
+
+def _load_or_fetch(name: str, flags: Flags, correction: bool) -> LoadedBenchmark:
+    def load() -> LoadedBenchmark:
+        return load_benchmark(
+            name, flags.data_dir, skip_broken=flags.skip_broken, whatsup_correction=correction
+        )
+
+    try:
+        return load()
+    except NotPrepared:
+        if not flags.fetch:
+            raise
+    from ttm_jax.data.download.options import Options
+    from ttm_jax.data.download.prepare import prepare
+
+    root = default_data_dir() if flags.data_dir is None else flags.data_dir.expanduser()
+    print(f"{name}: fetching what is missing into {root}", file=sys.stderr, flush=True)
+    prepare(find_benchmark(name), root, Options())
+    return load()
+
+
+def model_source(arm: Arm, flags: Flags) -> str:
+    """What `load_model` is to be given, or "small-vlm"."""
+    if flags.model is not None:
+        return flags.model
+    return (SMALL_MODELS if flags.small else MODELS)[arm.preset.model]
+
+
+def load_model(source: str, root: Path) -> Any:
+    """The model; the small generative one is made in the folder of the experiment."""
+    from ttm_jax import load
+
+    if source == "small-vlm":
+        from ttm_jax.small.vlm import small_vlm
+
+        return load.load_model(small_vlm(root / "small_vlm"))
+    return load.load_model(source)

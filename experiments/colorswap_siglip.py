@@ -1,0 +1,12 @@
+"""SigLIP-B16 on ColorSwap: Test-Time Matching with four seeds, beside the paper's row.
+
+python -m experiments.colorswap_siglip
+python -m experiments.colorswap_siglip --small
+"""
+
+from configs.experiments import COLORSWAP_SIGLIP
+from experiments._paper import main
+from ttm_jax.cli import run
+
+if __name__ == "__main__":
+    run(lambda: main(COLORSWAP_SIGLIP, __doc__))

@@ -1,0 +1,12 @@
+"""SigLIP-B16 on MMVP-VLM: Test-Time Matching with four seeds, beside the paper's row.
+
+python -m experiments.mmvp_siglip
+python -m experiments.mmvp_siglip --small
+"""
+
+from configs.experiments import MMVP_SIGLIP
+from experiments._paper import main
+from ttm_jax.cli import run
+
+if __name__ == "__main__":
+    run(lambda: main(MMVP_SIGLIP, __doc__))

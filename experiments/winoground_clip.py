@@ -1,0 +1,14 @@
+"""CLIP-B16 on Winoground: Test-Time Matching with four seeds, beside the paper's row.
+
+    python -m experiments.winoground_clip
+    python -m experiments.winoground_clip --small
+
+Winoground is gated: accept its terms on the hub and set HF_TOKEN once (docs/data.md).
+"""
+
+from configs.experiments import WINOGROUND_CLIP
+from experiments._paper import main
+from ttm_jax.cli import run
+
+if __name__ == "__main__":
+    run(lambda: main(WINOGROUND_CLIP, __doc__))
