@@ -62,34 +62,34 @@ def read(fields: Fields, compute: Compute, where: str) -> Config:
     if vision["num_channels"] != 3:
         raise InputError(f"{where}: num_channels is {vision['num_channels']}, expected 3 (RGB)")
     common: dict[str, Any] = {
-        "image_size": _square(vision, "image_size", where),
-        "patch_size": _square(vision, "patch_size", where),
-        "vision": _tower(vision, compute, False, where),
-        "text": _tower(text, compute, family == "clip", where),
-        "vocab_size": _count(text, "vocab_size", where),
-        "text_length": _count(text, "max_position_embeddings", where),
+        "image_size": read_square(vision, "image_size", where),
+        "patch_size": read_square(vision, "patch_size", where),
+        "vision": read_tower(vision, compute, False, where),
+        "text": read_tower(text, compute, family == "clip", where),
+        "vocab_size": read_count(text, "vocab_size", where),
+        "text_length": read_count(text, "max_position_embeddings", where),
     }
     if family == "siglip":
         size = text.get("projection_size") or text["hidden_size"]
         head = {"projection_size": size}
-        return SigLIPConfig(**common, embed_dim=_count(head, "projection_size", where))
+        return SigLIPConfig(**common, embed_dim=read_count(head, "projection_size", where))
     top = {"projection_dim": 512, **fields}
     return CLIPConfig(
         **common,
-        embed_dim=_count(top, "projection_dim", where),
-        eos_token_id=_count(text, "eos_token_id", where),
+        embed_dim=read_count(top, "projection_dim", where),
+        eos_token_id=read_count(text, "eos_token_id", where),
     )
 
 
 def write(config: Config) -> dict[str, Any]:
     """The content of a config.json that transformers reads as the same model."""
     vision = {
-        **_write_tower(config.vision),
+        **write_tower(config.vision),
         "image_size": config.image_size,
         "patch_size": config.patch_size,
     }
     text = {
-        **_write_tower(config.text),
+        **write_tower(config.text),
         "vocab_size": config.vocab_size,
         "max_position_embeddings": config.text_length,
     }
@@ -127,8 +127,8 @@ def _section(fields: Fields, family: str, tower: str, where: str) -> dict[str, A
     return {**given, **defaults, **old}
 
 
-def _tower(section: Fields, compute: Compute, causal: bool, where: str) -> TowerConfig:
-    width, heads = (_count(section, k, where) for k in ("hidden_size", "num_attention_heads"))
+def read_tower(section: Fields, compute: Compute, causal: bool, where: str) -> TowerConfig:
+    width, heads = (read_count(section, k, where) for k in ("hidden_size", "num_attention_heads"))
     if width % heads:
         raise InputError(f"{where}: hidden_size {width} is not a multiple of {heads} heads")
     if section["hidden_act"] not in _ACTIVATIONS:
@@ -138,9 +138,9 @@ def _tower(section: Fields, compute: Compute, causal: bool, where: str) -> Tower
         )
     return TowerConfig(
         width=width,
-        depth=_count(section, "num_hidden_layers", where),
+        depth=read_count(section, "num_hidden_layers", where),
         heads=heads,
-        mlp_dim=_count(section, "intermediate_size", where),
+        mlp_dim=read_count(section, "intermediate_size", where),
         activation=_ACTIVATIONS[section["hidden_act"]],
         norm_eps=float(section["layer_norm_eps"]),
         causal=causal,
@@ -148,7 +148,7 @@ def _tower(section: Fields, compute: Compute, causal: bool, where: str) -> Tower
     )
 
 
-def _write_tower(tower: TowerConfig) -> dict[str, Any]:
+def write_tower(tower: TowerConfig) -> dict[str, Any]:
     activation = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}[tower.activation]
     return {
         "hidden_size": tower.width,
@@ -160,16 +160,16 @@ def _write_tower(tower: TowerConfig) -> dict[str, Any]:
     }
 
 
-def _count(section: Fields, key: str, where: str) -> int:
+def read_count(section: Fields, key: str, where: str) -> int:
     value = section[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{where}: {key} is {value!r}, expected a whole number above 0")
     return value
 
 
-def _square(section: Fields, key: str, where: str) -> int:
+def read_square(section: Fields, key: str, where: str) -> int:
     """A size, which may also be written as [size, size]."""
     value = section[key]
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
         value = value[0]
-    return _count({key: value}, key, where)
+    return read_count({key: value}, key, where)

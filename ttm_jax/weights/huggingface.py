@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from math import isqrt
 from pathlib import Path
@@ -54,7 +55,7 @@ def load(
     embedding; see ttm_jax/weights/positions.py for how.
     """
     folder = Path(folder)
-    fields = _read_fields(folder / "config.json")
+    fields = read_fields(folder / "config.json")
     with safetensors_files.opened(folder) as tensors:
         return convert(fields, tensors, str(folder), compute=compute, image_size=image_size)
 
@@ -91,28 +92,35 @@ def save(
     Tokenizer and image processor files are copied from `extra_files_from`, the folder that the
     model was loaded from. The folder appears whole or not at all, and replaces nothing.
     """
-    folder = Path(folder)
+    with new_folder(Path(folder)) as temporary:
+        tensors = to_theirs(rules(config), expected_shapes(config), params)
+        safetensors_files.write(temporary / safetensors_files.WEIGHTS, tensors)
+        write_json(temporary / "config.json", hf_config.write(config))
+        if extra_files_from is not None:
+            _copy_extra_files(Path(extra_files_from), temporary, config.image_size)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder to fill, which takes the name `folder` when all went well."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists already; give the name of a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
     temporary.mkdir()
     try:
-        tensors = to_theirs(rules(config), expected_shapes(config), params)
-        safetensors_files.write(temporary / safetensors_files.WEIGHTS, tensors)
-        write_json(temporary / "config.json", hf_config.write(config))
+        yield temporary
         # safetensors makes its files readable by their owner alone.
         mode = (temporary / "config.json").stat().st_mode
-        (temporary / safetensors_files.WEIGHTS).chmod(mode)
-        if extra_files_from is not None:
-            _copy_extra_files(Path(extra_files_from), temporary, config.image_size)
+        for path in temporary.glob("*.safetensors"):
+            path.chmod(mode)
         os.replace(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _read_fields(path: Path) -> dict[str, Any]:
+def read_fields(path: Path) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected a JSON object")
@@ -131,7 +139,7 @@ def _copy_extra_files(source: Path, target: Path, image_size: int) -> None:
             continue
         shutil.copyfile(source / name, target / name)
         if name in (_PREPROCESSOR, _PROCESSOR):
-            fields = _read_fields(source / name)
+            fields = read_fields(source / name)
             resized = _resized(fields, image_size)
             if resized != fields:
                 write_json(target / name, resized)

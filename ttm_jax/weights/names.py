@@ -1,6 +1,7 @@
 """transformers' parameter names beside ours: one table for each family, used in both directions.
 
-Names as in transformers' SiglipModel and CLIPModel (Apache-2.0), their spelling included.
+Names as in transformers' SiglipModel, CLIPModel and Idefics3ForConditionalGeneration (Apache-2.0),
+their spelling included.
 """
 
 from ttm_jax.weights.checkpoint_files import Config, family_of
@@ -42,6 +43,18 @@ _MAP_HEAD = (
     ("mlp.fc1", "MlpBlock_0/Dense_0", _LINEAR),
     ("mlp.fc2", "MlpBlock_0/Dense_1", _LINEAR),
 )
+# Llama's blocks; nothing there has a bias.
+_DECODER_BLOCK = (
+    ("input_layernorm", "RMSNorm_0", _NORM[:1]),
+    ("self_attn.q_proj", f"{_ATTENTION}/query", _TO_HEADS[:1]),
+    ("self_attn.k_proj", f"{_ATTENTION}/key", _TO_HEADS[:1]),
+    ("self_attn.v_proj", f"{_ATTENTION}/value", _TO_HEADS[:1]),
+    ("self_attn.o_proj", f"{_ATTENTION}/out", _FROM_HEADS[:1]),
+    ("post_attention_layernorm", "RMSNorm_1", _NORM[:1]),
+    ("mlp.gate_proj", "MlpBlock_0/gate", _LINEAR[:1]),
+    ("mlp.up_proj", "MlpBlock_0/up", _LINEAR[:1]),
+    ("mlp.down_proj", "MlpBlock_0/down", _LINEAR[:1]),
+)
 
 
 def rules(config: Config) -> list[Rule]:
@@ -71,6 +84,25 @@ def _clip() -> list[Rule]:
         Rule("visual_projection.weight", "img/head/kernel", LINEAR),
         Rule("text_projection.weight", "txt/head/kernel", LINEAR),
         Rule("logit_scale", "t", SCALAR),
+    ]
+
+
+def smolvlm_rules() -> list[Rule]:
+    """Idefics3ForConditionalGeneration, of which SmolVLM is one."""
+    vision, text = "model.vision_model.", "model.text_model."
+    norms = (
+        (f"{vision}post_layernorm", "img/Transformer/encoder_norm", _NORM),
+        (f"{text}norm", "txt/Decoder_0/decoder_norm", _NORM[:1]),
+    )
+    return [
+        *_layers(f"{vision}embeddings.", "img/", (("patch_embedding", "embedding", _CONV),)),
+        Rule(f"{vision}embeddings.position_embedding.weight", "img/pos_embedding", POSITIONS),
+        *_layers(f"{vision}encoder.layers.{LAYER}.", "img/Transformer/encoderblock/", _BLOCK),
+        Rule("model.connector.modality_projection.proj.weight", "img/head/kernel", LINEAR),
+        Rule(f"{text}embed_tokens.weight", "txt/Embed_0/embedding", MATRIX),
+        *_layers(f"{text}layers.{LAYER}.", "txt/Decoder_0/decoderblock/", _DECODER_BLOCK),
+        *_layers("", "", norms),
+        Rule("lm_head.weight", "txt/head/kernel", LINEAR),
     ]
 
 
