@@ -29,6 +29,7 @@ def main() -> None:
         truth = data.dataset.blocks[0].truth
         metrics = evaluate((scores,), data.dataset, "group")
         write_json(plan.folder / "summary.json", {"raw": metrics, "data": data.facts})
+        assert truth is not None  # the benchmarks have it
         write_atomic(plan.folder / "scores.npz", partial(np.savez, scores=scores, truth=truth))
         name = f"{data.dataset.name}, {plan.arm.preset.model}"
         figure = plan.folder / "coverage.png"

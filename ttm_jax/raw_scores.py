@@ -13,9 +13,8 @@ def raw_scores(
     model: Any, dataset: GroupedDataset, matching: Matching = "group"
 ) -> tuple[np.ndarray, ...]:
     """scores[group, image, text] of every block; global: of one group with everything."""
+    config = TTMConfig(matching=matching)
     if matching == "global":
         dataset = dataset.ungrouped()
-    unit = "fraction" if matching == "global" else "logit"
-    config = TTMConfig(matching=matching, tau_unit=unit)
     task = model.bind(dataset, config, sharding.make_mesh(), 0)
     return task.score(task.initial.trained)
