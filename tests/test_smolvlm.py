@@ -162,18 +162,11 @@ class TestFiles:
         tensors = Tensors({n: x.shape for n, x in state.items()}, state.__getitem__)
         with pytest.raises(InputError, match=r"1 missing \(lm_head.weight\)"):
             idefics3.convert(fields, tensors, "here")
+        text = fields["text_config"]
         for change, words in (
             ({"tie_word_embeddings": True}, "tie_word_embeddings is on"),
-            ({"text_config": {**fields["text_config"], "attention_bias": True}}, "attention_bias"),
-            (
-                {
-                    "text_config": {
-                        **fields["text_config"],
-                        "rope_parameters": {"rope_type": "yarn"},
-                    }
-                },
-                'type "yarn"',
-            ),
+            ({"text_config": {**text, "attention_bias": True}}, "attention_bias"),
+            ({"text_config": {**text, "rope_parameters": {"rope_type": "yarn"}}}, 'type "yarn"'),
             ({"scale_factor": 5}, "squares of 5"),
             ({"vision_config": 3}, "expected an object"),
         ):

@@ -37,7 +37,7 @@ def config_of(
         "model_type": "llama",
         "hidden_size": 24,
         "intermediate_size": 40,
-        "num_hidden_layers": 3,
+        "num_hidden_layers": 2,
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": head_dim,

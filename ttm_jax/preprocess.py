@@ -107,7 +107,7 @@ class ImageProcessor:
                 error.position = i
                 raise
 
-        _run(fill, sorted(first.values()), workers or _cores(), label if progress else None)
+        run_in_threads(fill, sorted(first.values()), workers, label if progress else None)
         for i, source in enumerate(sources):
             if first[key_of(source)] != i:
                 pixels[i] = pixels[first[key_of(source)]]
@@ -163,8 +163,11 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _run(fill: Callable[[int], None], rows: list[int], workers: int, label: str | None) -> None:
+def run_in_threads(
+    fill: Callable[[int], None], rows: list[int], workers: int | None, label: str | None
+) -> None:
     """Call `fill` for every row; the error of the first bad row is raised, the rest is dropped."""
+    workers = workers or _cores()
     with _progress_bar(label, len(rows)) as advance:
         if min(workers, len(rows)) <= 1:
             for row in rows:

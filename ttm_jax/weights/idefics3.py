@@ -108,9 +108,10 @@ def save(
             tensors = {name: x.astype(ml_dtypes.bfloat16) for name, x in tensors.items()}
         safetensors_files.write(temporary / safetensors_files.WEIGHTS, tensors)
         write_json(temporary / "config.json", write_config(config, dtype))
-        for name in _EXTRA_FILES if extra_files_from is not None else ():
-            if (Path(extra_files_from) / name).is_file():
-                shutil.copyfile(Path(extra_files_from) / name, temporary / name)
+        if extra_files_from is not None:
+            for name in _EXTRA_FILES:
+                if (extra_files_from / name).is_file():
+                    shutil.copyfile(extra_files_from / name, temporary / name)
 
 
 def expected_shapes(config: SmolVLMConfig) -> dict[str, Shape]:
@@ -192,7 +193,8 @@ def _rope_theta(section: Fields, where: str) -> float:
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise InputError(f'{where}: rotary positions of type "{kind}"; only "default" is supported')
-    return float(rope.get("rope_theta", section.get("rope_theta", 10000.0)))
+    theta: float = rope.get("rope_theta") or section.get("rope_theta") or 10000.0
+    return float(theta)
 
 
 def write_config(config: SmolVLMConfig, dtype: str = "float32") -> dict[str, Any]:
