@@ -1,4 +1,4 @@
-"""Checkpoints: the only file that imports orbax.
+"""Checkpoints of runs. Only this file and checkpoint_reader.py import orbax.
 
 One step an iteration. Each holds a tree of arrays and a JSON record; the record carries a checksum
 of every array, so that a damaged checkpoint is noticed and the one before it is used.

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from ttm_jax.rates import wilson_interval
 
 _MOST_POINTS = 120
+_FEWEST = 5
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,15 @@ def threshold_points(
     unique: Bool[np.ndarray, " unit"],
     right: Bool[np.ndarray, " unit"] | None,
 ) -> list[ThresholdPoint]:
-    """The paper's Figure 2 (left, middle), thresholds ascending; ties are never selected."""
+    """The paper's Figure 2 (left, middle), thresholds ascending; ties are never selected.
+
+    It ends where fewer than 5 units (or, of less than 50, a tenth) are selected: the precision of
+    so few says nothing.
+    """
     usable = np.isfinite(confidence) & unique
+    fewest = max(1, min(_FEWEST, len(confidence) // 10))
     values = np.sort(confidence[usable])
+    values = values[: len(values) - fewest + 1]
     if not len(values):
         return []
     order = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).astype(int))

@@ -15,7 +15,7 @@ from ttm_jax.report.run_data import Experiment, SeedRun
 from ttm_jax.report.tables import SummaryRow, gain, mean_and_std, number, reduction, signed
 
 _SUMMARY = (
-    "run", "chance", "raw", "SimpleMatch", "TTM", "gain", "errors gone", "every seed",
+    "run", "chance", "raw", "SimpleMatch", "TTM", "gain", "error reduction",
     "paper: raw", "SimpleMatch", "TTM",
 )  # fmt: skip
 _NOTE = (
@@ -30,7 +30,7 @@ def summary_table(rows: Sequence[SummaryRow]) -> str:
     if not rows:
         return ""
     with_paper = any(row.paper for row in rows)
-    headings = _SUMMARY if with_paper else _SUMMARY[:8]
+    headings = _SUMMARY if with_paper else _SUMMARY[:7]
     body = [_summary_cells(row, with_paper) for row in rows]
     said = _NOTE + (" Below the paper's numbers: here minus there." if with_paper else "")
     return table(headings, body, text_columns=1) + f'<p class="soft">{said}</p>'
@@ -47,18 +47,20 @@ def _summary_cells(row: SummaryRow, with_paper: bool) -> list[str]:
     chance = f"{r.chance:.1f}"
     if r.chance_raw is not None and abs(r.chance_raw - r.chance) > 0.05:
         chance = f"{r.chance_raw:.1f} / {chance}"
-    values = " ".join(
-        f"{seed}: {value:.2f}" for seed, value in zip(r.seeds, r.ttm_values, strict=True)
-    )
+    ttm = f'<span class="strong">{mean_and_std(r.ttm_mean, r.ttm_std)}</span>'
+    if len(r.seeds) > 1:
+        values = "<br>".join(
+            f"seed {seed}: {value:.2f}" for seed, value in zip(r.seeds, r.ttm_values, strict=True)
+        )
+        ttm += f"<small>{values}</small>"
     cells = [
         name,
         chance,
         number(r.raw),
         number(r.simple_match),
-        f'<span class="strong">{mean_and_std(r.ttm_mean, r.ttm_std)}</span>',
+        ttm,
         gain(row),
         reduction(row),
-        values,
     ]
     if with_paper:
         cells += [_beside(row, name) for name in ("raw", "simple_match", "ttm")]

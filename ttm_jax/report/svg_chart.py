@@ -11,7 +11,7 @@ from html import escape
 from typing import Literal
 
 WIDTH, HEIGHT = 380, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 10, 40
 _MOST_DOTS = 40  # a longer line has no markers
 
 Point = tuple[float, float]
@@ -133,7 +133,7 @@ def _axes(
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     parts.append(
         f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>'
-        f'<text transform="translate(11 {(HEIGHT - _BOTTOM + _TOP) / 2}) rotate(-90)" '
+        f'<text transform="translate(12 {(HEIGHT - _BOTTOM + _TOP) / 2}) rotate(-90)" '
         f'text-anchor="middle">{escape(y_label)}</text></g>'
     )
     return "".join(parts)

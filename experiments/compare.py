@@ -1,0 +1,57 @@
+"""Two runs side by side, with a paired test: is one better, and on which groups?
+
+    python -m experiments.compare runs/mmvp_siglip runs/mmvp_clip
+    python -m experiments.compare runs/mine/seed_0 runs/mine/seed_0 --iterations 0 10
+
+The test is McNemar's, exact, on the groups that only one of the two gets right.
+"""
+
+from pathlib import Path
+
+import tyro
+
+from ttm_jax.cli import run
+
+
+def main(
+    a: tyro.conf.Positional[Path],
+    b: tyro.conf.Positional[Path],
+    iterations: tuple[int, int] | None = None,
+    show: int = 10,
+    json: bool = False,
+) -> None:
+    """Compare two runs on the same groups.
+
+    Args:
+        a: a run folder, or an experiment with several seeds.
+        b: another; seeds that both have are compared with each other.
+        iterations: the model of A after the first, of B after the second (default: the last ones).
+        show: how many groups that differ are listed for each seed; 0 lists all.
+        json: print one JSON object instead of tables.
+    """
+    from dataclasses import asdict
+
+    from ttm_jax.errors import InputError
+    from ttm_jax.report.compare import compare_experiments
+    from ttm_jax.report.compare_print import print_comparisons
+    from ttm_jax.report.run_data import read_experiments
+
+    sides = []
+    for path in (a, b):
+        found = read_experiments([path])
+        if len(found) != 1:
+            names = ", ".join(experiment.name for experiment in found)
+            raise InputError(f"{path} holds several experiments: {names}; give one of them")
+        sides.append(found[0])
+    comparisons = compare_experiments(sides[0], sides[1], iterations)
+    if json:
+        import json as writer
+
+        content = {"a": str(a), "b": str(b), "seeds": [asdict(c) for c in comparisons]}
+        print(writer.dumps(content))
+    else:
+        print_comparisons(str(a), str(b), comparisons, show)
+
+
+if __name__ == "__main__":
+    run(lambda: tyro.cli(main))

@@ -1,0 +1,130 @@
+"""Any orbax checkpoint as named numpy arrays: beside checkpoint.py the only file that uses orbax.
+
+Arrays are restored by the shapes that the checkpoint itself tells, onto the host and one at a time.
+So the devices and hosts that wrote it need not exist: a laptop reads what a pod has written.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from ttm_jax.errors import InputError
+from ttm_jax.weights.checkpoint_files import Tensors
+
+_TREE = "_METADATA"  # orbax writes it beside the arrays of every tree
+_STEP = re.compile(r"(?:.*\D)?(\d+)")
+
+
+def is_orbax(path: Path) -> bool:
+    """A run folder, a folder of steps, a step, or one tree of a step."""
+    return path.is_dir() and (_is_tree(path) or bool(_trees(path)) or bool(steps(path)))
+
+
+def steps(path: Path) -> dict[int, Path]:
+    """The steps of a run folder or of a folder of steps, in ascending order."""
+    folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
+    found = {
+        int(match[1]): child
+        for child in folder.iterdir()
+        if child.is_dir() and (match := _STEP.fullmatch(child.name)) and _trees(child)
+    }
+    return dict(sorted(found.items()))
+
+
+def find_step(path: Path, step: int | None = None) -> Path:
+    """The folder of a step: the last one unless told."""
+    if _is_tree(path) or _trees(path):
+        return path
+    every = steps(path)
+    if not every or (step is not None and step not in every):
+        have = ", ".join(map(str, every)) or "none"
+        raise InputError(
+            f"{path} has no checkpoint {'' if step is None else step}; there are {have}"
+        )
+    return every[max(every) if step is None else step]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Tensors]:
+    """The arrays of a step; of several trees in it, each has its name in front."""
+    trees = {"": path} if _is_tree(path) else _trees(path)
+    if not trees:
+        raise InputError(f"{path} is not a step of an orbax checkpoint: no {_TREE} in it")
+    prefix = len(trees) > 1
+    with ocp.PyTreeCheckpointer() as reader:
+        found: dict[str, tuple[Path, Any, Any]] = {}
+        for tree_name, folder in trees.items():
+            for keys, leaf, tree in _arrays(folder):
+                name = "/".join([tree_name, *keys] if prefix else keys)
+                found[name] = (folder, tree, leaf)
+        shapes = {name: tuple(leaf.shape) for name, (_, _, leaf) in found.items()}
+        yield Tensors(shapes, lambda name: _read(reader, *found[name]))
+
+
+def record(path: Path) -> dict[str, Any]:
+    """What was stored with a step as JSON; empty if nothing was."""
+    for child in sorted(path.iterdir()):
+        if child.is_dir() and (child / "metadata").is_file() and not _is_tree(child):
+            with ocp.Checkpointer(ocp.JsonCheckpointHandler()) as reader:
+                return dict(reader.restore(child))
+    return {}
+
+
+def _is_tree(path: Path) -> bool:
+    return (path / _TREE).is_file()
+
+
+def _trees(step: Path) -> dict[str, Path]:
+    if not step.is_dir():
+        return {}
+    return {child.name: child for child in sorted(step.iterdir()) if _is_tree(child)}
+
+
+def _arrays(folder: Path) -> Iterator[tuple[list[str], Any, Any]]:
+    """Path and metadata of every array, and the tree around it; what is no array is left out."""
+    try:
+        metadata = ocp.PyTreeCheckpointHandler().metadata(folder)
+    except Exception as error:  # orbax, tensorstore and json raise many kinds
+        raise InputError(
+            f"{folder} cannot be read as an orbax checkpoint: {_reason(error)}"
+        ) from error
+    tree = getattr(metadata, "tree", metadata)
+    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_array)
+    for path, leaf in leaves:
+        if _is_array(leaf):
+            yield [_key(part) for part in path], leaf, tree
+
+
+def _is_array(leaf: Any) -> bool:
+    return getattr(leaf, "shape", None) is not None and getattr(leaf, "dtype", None) is not None
+
+
+def _read(reader: Any, folder: Path, tree: Any, wanted: Any) -> np.ndarray:
+    """One array; every other leaf of the tree stays on disk."""
+    as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
+    item = jax.tree.map(
+        lambda leaf: leaf if leaf is wanted else ocp.PLACEHOLDER, tree, is_leaf=_is_array
+    )
+    arguments = jax.tree.map(lambda leaf: as_numpy, tree, is_leaf=_is_array)
+    try:
+        restored = reader.restore(
+            folder, args=ocp.args.PyTreeRestore(item=item, restore_args=arguments)
+        )
+    except Exception as error:
+        raise InputError(f"{folder} is damaged: {_reason(error)}") from error
+    (array,) = (leaf for leaf in jax.tree.leaves(restored) if leaf is not ocp.PLACEHOLDER)
+    return np.asarray(array)
+
+
+def _key(part: Any) -> str:
+    return str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part))))
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,31 @@
+"""The model of a run in the formats of others."""
+
+from pathlib import Path
+from typing import Literal
+
+import jax
+import numpy as np
+
+from ttm_jax.errors import InputError
+from ttm_jax.load import load_run
+from ttm_jax.report.run_data import read_one
+from ttm_jax.weights import big_vision
+
+FILE = "checkpoint.npz"
+
+
+def export_run(
+    path: Path, iteration: int | None, to: Literal["huggingface", "big_vision"], folder: Path
+) -> Path:
+    """Write the model after an iteration (None: the last); returns what was written."""
+    run = read_one(path)
+    if to == "big_vision":
+        target = folder if folder.suffix == ".npz" else folder / FILE
+        if target.exists():
+            raise InputError(f"{target} exists already; give another name")
+    model = load_run(run.path, iteration)
+    if to == "huggingface":
+        model.save(folder)
+        return folder
+    big_vision.save(target, model.config, jax.tree.map(np.asarray, model.params))
+    return target
