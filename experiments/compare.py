@@ -29,8 +29,6 @@ def main(
         show: how many groups that differ are listed for each seed; 0 lists all.
         json: print one JSON object instead of tables.
     """
-    from dataclasses import asdict
-
     from ttm_jax.errors import InputError
     from ttm_jax.report.compare import compare_experiments
     from ttm_jax.report.compare_print import print_comparisons
@@ -47,7 +45,7 @@ def main(
     if json:
         import json as writer
 
-        content = {"a": str(a), "b": str(b), "seeds": [asdict(c) for c in comparisons]}
+        content = {"a": str(a), "b": str(b), "seeds": [c.as_json() for c in comparisons]}
         print(writer.dumps(content))
     else:
         print_comparisons(str(a), str(b), comparisons, show)

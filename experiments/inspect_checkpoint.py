@@ -90,7 +90,7 @@ def show_diff(pair: tuple[str, str], top: int, figure: Path | None, as_json: boo
     from ttm_jax.report.checkpoint_print import draw_drift, print_diff
     from ttm_jax.report.checkpoint_tree import locate
 
-    changes = checkpoint_diff.diff(*(locate(source) for source in pair))
+    changes = checkpoint_diff.diff(locate(pair[0]), locate(pair[1]))
     drifts = checkpoint_diff.drift(changes)
     if as_json:
         rows = [{**asdict(c), "relative": c.relative if c.before else None} for c in changes]

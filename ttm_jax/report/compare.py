@@ -1,6 +1,6 @@
 """Two runs on the same data: do they differ, on which groups, and could it be chance?"""
 
-from collections.abc import Sequence
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from ttm_jax.errors import InputError
 from ttm_jax.report.decisions import Decisions, decisions, unit_names
 from ttm_jax.report.run_data import Experiment, SeedRun
+from ttm_jax.run_pictures import find
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """One seed of each. Without known truth there are no tests, and `changed` is all there is."""
 
     seeds: tuple[int, int]
@@ -54,7 +55,12 @@ class Comparison:
     units: int
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON has no infinity: the similarity of an image that was left over is null."""
+        rows = [asdict(row) for row in self.differences]
+        for row in rows:
+            for name in ("margin_a", "margin_b"):
+                row[name] = row[name] if math.isfinite(row[name]) else None
+        return {**asdict(self), "differences": rows}
 
 
 def mcnemar(metric: str, a: Bool[np.ndarray, " unit"], b: Bool[np.ndarray, " unit"]) -> PairedTest:
@@ -68,7 +74,7 @@ def mcnemar(metric: str, a: Bool[np.ndarray, " unit"], b: Bool[np.ndarray, " uni
 
 def compare_experiments(
     a: Experiment, b: Experiment, iterations: tuple[int, int] | None = None
-) -> list[Comparison]:
+) -> list[RunComparison]:
     """Seed by seed: the same seeds of both, or if they share none, in the order they have."""
     common = [seed for seed in a.seeds if seed in b.seeds]
     if common:
@@ -78,7 +84,9 @@ def compare_experiments(
     return [compare_runs(first, second, iterations) for first, second in pairs]
 
 
-def compare_runs(a: SeedRun, b: SeedRun, iterations: tuple[int, int] | None = None) -> Comparison:
+def compare_runs(
+    a: SeedRun, b: SeedRun, iterations: tuple[int, int] | None = None
+) -> RunComparison:
     """The models after these iterations (default: the last of each)."""
     names = _common_names(a, b)
     at = (a.last, b.last) if iterations is None else iterations
@@ -95,7 +103,7 @@ def compare_runs(a: SeedRun, b: SeedRun, iterations: tuple[int, int] | None = No
     changed = sum(x != y for x, y in zip(rows_a, rows_b, strict=True))
     differences: tuple[Difference, ...] = ()
     if old.right is not None and new.right is not None:
-        texts = _captions(a, len(names))
+        texts = _captions(a, rows_a, rows_b)
         differences = tuple(
             Difference(
                 names[unit], "A" if old.right[unit] else "B",
@@ -104,7 +112,7 @@ def compare_runs(a: SeedRun, b: SeedRun, iterations: tuple[int, int] | None = No
             )
             for unit in np.flatnonzero(old.right != new.right)
         )  # fmt: skip
-    return Comparison((a.seed, b.seed), at, tuple(tests), differences, changed, len(names))
+    return RunComparison((a.seed, b.seed), at, tuple(tests), differences, changed, len(names))
 
 
 def _of(experiment: Experiment, seed: int) -> SeedRun:
@@ -134,11 +142,19 @@ def _matchings(found: Decisions, run: SeedRun) -> list[tuple[int, ...]]:
     return rows
 
 
-def _captions(run: SeedRun, units: int) -> Sequence[tuple[str, ...]]:
-    from ttm_jax.run_pictures import find
-
+def _captions(
+    run: SeedRun, rows_a: list[tuple[int, ...]], rows_b: list[tuple[int, ...]]
+) -> list[tuple[str, ...]]:
+    """The captions of every group; of a global matching, those that A and B chose."""
     pictures = find(run.path)
-    if pictures is None or run.is_global:
-        return [()] * units
-    pool = pictures.captions
-    return [tuple(pool[c] or "" for c in group.captions) for group in pictures.groups]
+    if pictures is None:
+        return [()] * len(rows_a)
+    pool = [caption or "" for caption in pictures.captions]
+    if not run.is_global:
+        return [tuple(pool[c] for c in group.captions) for group in pictures.groups]
+    flat = [pool[c] for group in pictures.groups for c in group.captions]
+    chosen = zip(rows_a, rows_b, strict=True)
+    return [
+        tuple(f"{side}: {flat[row[0]]}" for side, row in (("A", a), ("B", b)) if row[0] >= 0)
+        for a, b in chosen
+    ]

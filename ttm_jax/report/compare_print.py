@@ -7,10 +7,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from ttm_jax.report.charts import TITLES
-from ttm_jax.report.compare import Comparison, PairedTest
+from ttm_jax.report.compare import PairedTest, RunComparison
 
 
-def print_comparisons(a: str, b: str, comparisons: Sequence[Comparison], show: int) -> None:
+def print_comparisons(a: str, b: str, comparisons: Sequence[RunComparison], show: int) -> None:
     console = Console()
     console.print(f"A: {escape(a)}\nB: {escape(b)}", highlight=False)
     tests = [(c, test) for c in comparisons for test in c.tests]
@@ -31,11 +31,12 @@ def print_comparisons(a: str, b: str, comparisons: Sequence[Comparison], show: i
             console.print(_difference_table(comparison, show))
 
 
-def _test_table(tests: Sequence[tuple[Comparison, PairedTest]]) -> Table:
+def _test_table(tests: Sequence[tuple[RunComparison, PairedTest]]) -> Table:
     table = Table()
-    headings = ("metric", "seeds", "iterations", "A", "B", "B - A", "only A", "only B", "p")
+    headings = ("metric", "seeds", "iter.", "A", "B", "B - A", "only A", "only B", "p")
     for heading in headings:
-        table.add_column(heading, justify="left" if heading == "metric" else "right")
+        left = heading == "metric"
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
     for comparison, test in tests:
         table.add_row(
             TITLES[test.metric],
@@ -51,7 +52,7 @@ def _test_table(tests: Sequence[tuple[Comparison, PairedTest]]) -> Table:
     return table
 
 
-def _difference_table(comparison: Comparison, show: int) -> Table:
+def _difference_table(comparison: RunComparison, show: int) -> Table:
     found = comparison.differences
     listed = found if not show else found[:show]
     table = Table(title=f"right in one only: {len(listed)} of {len(found)}", title_justify="left")

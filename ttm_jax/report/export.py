@@ -8,6 +8,7 @@ import numpy as np
 
 from ttm_jax.errors import InputError
 from ttm_jax.load import load_run
+from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.report.run_data import read_one
 from ttm_jax.weights import big_vision
 
@@ -27,5 +28,7 @@ def export_run(
     if to == "huggingface":
         model.save(folder)
         return folder
+    if not isinstance(model.config, SigLIPConfig):
+        raise InputError("big_vision has SigLIP only; export this model as huggingface")
     big_vision.save(target, model.config, jax.tree.map(np.asarray, model.params))
     return target

@@ -70,7 +70,8 @@ def gallery(experiment: Experiment) -> dict[str, Any]:
 def picture_pools(experiments: Sequence[Experiment]) -> tuple[list[list[str]], list[int | None]]:
     """The thumbnails as base64, those that experiments share once; and the pool of each."""
     pools: dict[str, int] = {}
-    contents, which = [], []
+    contents: list[list[str]] = []
+    which: list[int | None] = []
     for experiment in experiments:
         pictures = experiment.pictures
         if pictures is None:
