@@ -5,8 +5,8 @@
     python -m experiments.reproduce --small
 
 The runs are those of the single experiments, in the same folders: what is finished there is not run
-again. The tables are written anew after every row, so what is there is never lost. A row that cannot
-run (a gated benchmark, a model that is not to be had) does not keep the others from running.
+again. Tables are written anew after every row. A row that cannot run (a gated benchmark, a model
+that is not to be had) does not keep the others from running.
 """
 
 import sys
@@ -52,6 +52,8 @@ def main() -> None:
                 print(f"error: {plan.folder.name}: {error}", file=sys.stderr, flush=True)
                 failed.append(f"{plan.experiment.name} {plan.arm.label}")
             write_table(table, rows, root, args.small)
+        show_table(table, rows)
+    print(f"tables and run folders: {root}")
     if failed:
         raise InputError(f"these rows are missing, see above: {', '.join(failed)}")
 
@@ -72,17 +74,24 @@ def plans_of(table: str, args: Args, root: Path) -> list[Plan]:
 
 
 def write_table(table: str, rows: list[Any], root: Path, small: bool) -> None:
+    """`table_NAME.md` and `.csv`, with the rows that there are by now."""
     from ttm_jax.files import write_text
-    from ttm_jax.report.comparison_table import csv_text, markdown, print_comparison
+    from ttm_jax.report.comparison_table import csv_text, markdown
 
-    if not rows:
-        return
-    name = f"table_{table}_small" if small else f"table_{table}"
-    title = f"{table} ({WHERE[table]} of the paper)"
-    write_text(root / f"{name}.md", f"# {title}\n\n{markdown(rows)}")
-    write_text(root / f"{name}.csv", csv_text(rows))
-    print_comparison(rows, title)
-    print(f"{root / name}.md and .csv", flush=True)
+    path = root / (f"table_{table}_small" if small else f"table_{table}")
+    write_text(path.with_suffix(".md"), f"# {title_of(table)}\n\n{markdown(rows)}")
+    write_text(path.with_suffix(".csv"), csv_text(rows))
+
+
+def show_table(table: str, rows: list[Any]) -> None:
+    from ttm_jax.report.comparison_table import print_comparison
+
+    if rows:
+        print_comparison(rows, title_of(table))
+
+
+def title_of(table: str) -> str:
+    return f"{table} ({WHERE[table]} of the paper)"
 
 
 if __name__ == "__main__":

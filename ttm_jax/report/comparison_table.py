@@ -44,7 +44,8 @@ def print_comparison(rows: Sequence[Comparison], title: str) -> None:
         caption=f"percent; TTM: mean and sample standard deviation of {seeds} seeds, the paper's 4",
     )
     for index, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if index in (3, 4) else "left")
+        number = index in (3, 4)  # never cut in two
+        table.add_column(heading, justify="right" if number else "left", no_wrap=number)
     for row in rows:
         for index, verdict in enumerate(row.verdicts):
             first = (name_of(row), row.model) if index == 0 else ("", "")

@@ -1,0 +1,49 @@
+"""Commands of `experiments`, run in this process as `python -m` would, and models for them."""
+
+import runpy
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import pytest
+from test_load import make_folder
+
+from ttm_jax import sharding
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """command("mmvp_siglip", "--small") -> Finished; on one device, where compiling is fast."""
+    mesh = sharding.make_mesh
+    monkeypatch.setattr(sharding, "make_mesh", lambda devices=None: mesh(jax.devices()[:1]))
+
+    def run(name: str, *args: object) -> Finished:
+        monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
+        capsys.readouterr()
+        with warnings.catch_warnings():
+            # A module of the package that a test has imported before.
+            warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)
+            with pytest.raises(SystemExit) as left:
+                runpy.run_module(f"experiments.{name}", run_name="__main__")
+        shown = capsys.readouterr()
+        return Finished(int(left.value.code or 0), shown.out, shown.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory) -> dict[str, Path]:
+    """Folders with random weights, by family."""
+    return {
+        family: make_folder(tmp_path_factory.mktemp(family), family)
+        for family in ("siglip", "clip")
+    }
