@@ -17,7 +17,11 @@ from ttm_jax.report.run_data import Experiment
 from ttm_jax.report.tables import SummaryRow
 
 GREY = "#8c8c8c"
-_HATCHES = ("//", "..", "")
+_STYLES: dict[str, dict[str, Any]] = {
+    "raw": {"color": COLOURS[0], "hatch": "//"},
+    "simple_match": {"color": COLOURS[1], "hatch": ".."},
+    "ttm": {"color": COLOURS[2]},
+}
 
 
 def result_bars(axes: Any, rows: Sequence[SummaryRow], references: Sequence[PaperResult]) -> None:
@@ -34,16 +38,16 @@ def result_bars(axes: Any, rows: Sequence[SummaryRow], references: Sequence[Pape
     width = 0.8 / len(parts)
     for number, part in enumerate(parts):
         offset = (number - (len(parts) - 1) / 2) * width
-        colour = COLOURS[("raw", "simple_match", "ttm").index(part)]
-        style = {"color": colour, "hatch": _HATCHES[number], "edgecolor": "white"}
+        style = {**_STYLES[part], "edgecolor": "white"}
         for place, row in enumerate(rows):
             value = row.result.ttm_mean if part == "ttm" else getattr(row.result, part)
             if value is None:
                 continue
             error = row.result.ttm_std if part == "ttm" else None
             axes.bar(place + offset, value, width, yerr=error, capsize=2, **style)
-            axes.annotate(f"{value:.1f}", (place + offset, value), (0, 3), ha="center",
-                          textcoords="offset points", fontsize=7)  # fmt: skip
+            top = (place + offset, value + (error or 0.0))
+            style_of_text = {"ha": "center", "textcoords": "offset points", "fontsize": 7}
+            axes.annotate(f"{value:.1f}", top, (0, 3), **style_of_text)
             theirs = None if row.paper is None else getattr(row.paper, part)
             if theirs is not None:
                 axes.plot(place + offset, theirs, "D", color="black", markersize=4, mfc="none")
@@ -51,12 +55,15 @@ def result_bars(axes: Any, rows: Sequence[SummaryRow], references: Sequence[Pape
             value = getattr(reference, part)
             if value is not None:
                 axes.bar(place + offset, value, width, alpha=0.45, **style)
-        axes.bar(0, 0, color=colour, hatch=_HATCHES[number], edgecolor="white", label=labels[part])
+        axes.bar(0, 0, label=labels[part], **style)
     if any(row.paper for row in rows):
         axes.plot([], [], "D", color="black", mfc="none", markersize=4, label="paper, the same run")
     axes.set_xticks(range(len(names)), names, fontsize=8)
     axes.set_xlim(-0.6, len(names) - 0.4)
     _percent(axes)
+    axes.set_ylim(0, 125)  # room for the legend
+    axes.set_yticks(range(0, 101, 20))
+    axes.legend(fontsize=7, loc="upper center", ncols=2, frameon=False)
 
 
 def thresholds(axes: Any, experiment: Experiment) -> None:
@@ -74,20 +81,27 @@ def thresholds(axes: Any, experiment: Experiment) -> None:
     _percent(axes)
 
 
-def final_bars(axes: Any, experiments: Sequence[Experiment], names: Sequence[str]) -> None:
-    """The baseline (SimpleMatch) and the final score of every experiment, mean and spread."""
+def final_scores(axes: Any, experiments: Sequence[Experiment], names: Sequence[str]) -> None:
+    """The baseline (SimpleMatch) and the final score of every experiment, mean and spread.
+
+    Points, not bars: the axis does not begin at zero.
+    """
     metric = experiments[0].first.main_metric
-    baseline = experiments[0].first.percent(metric, 0)
+    baseline = experiments[0].first.percent(metric, 0) or 0.0
     values = [[run.percent(metric) or 0.0 for run in e.runs] for e in experiments]
-    heights = [baseline or 0.0, *(fmean(part) for part in values)]
+    means = [baseline, *(fmean(part) for part in values)]
     errors = [0.0, *(stdev(part) if len(part) > 1 else 0.0 for part in values)]
-    colours = [GREY, *(COLOURS[n % len(COLOURS)] for n in range(len(experiments)))]
-    bars = axes.bar(["baseline", *names], heights, yerr=errors, capsize=3, color=colours)
-    axes.bar_label(bars, [f"{height:.1f}" for height in heights], fontsize=7, padding=2)
-    spread = max(heights) - min(heights)
-    axes.set_ylim(max(0, min(heights) - spread - 2), min(102, max(heights) + 0.6 * spread + 2))
+    for place, (mean, error) in enumerate(zip(means, errors, strict=True)):
+        colour = GREY if place == 0 else COLOURS[(place - 1) % len(COLOURS)]
+        marker = ("s", "o", "^", "D", "v")[place % 5]
+        axes.errorbar(place, mean, yerr=error or None, fmt=marker, color=colour, capsize=4)
+        axes.annotate(f"{mean:.1f}", (place, mean), (7, -3), textcoords="offset points", fontsize=8)
+    axes.axhline(baseline, color=GREY, linestyle=":", linewidth=1)
+    axes.set_xticks(range(len(means)), ["baseline", *names], fontsize=8)
+    axes.set_xlim(-0.5, len(means) - 0.3)
+    axes.margins(y=0.15)
+    axes.grid(axis="y", alpha=0.3)
     axes.set_title(title(experiments[0]), fontsize=9)
-    axes.tick_params("x", labelsize=8)
     axes.set_ylabel(f"{TITLES[metric]}, percent")
 
 

@@ -123,7 +123,7 @@ def _thresholds_and_schedules(experiments: Sequence[Experiment]) -> Drawing:
     missing += [] if single else ["no run on groups of 1 x k for the thresholds"]
     arms = _arms(experiments, _schedule_name)
     if arms:
-        made.append(lambda axes: panels.final_bars(axes, list(arms.values()), list(arms)))
+        made.append(lambda axes: panels.final_scores(axes, list(arms.values()), list(arms)))
     else:
         missing.append("no two runs that differ in the schedule only (constant, ascending, decay)")
     return Drawing("figure_2_thresholds", tuple(made), tuple(missing))
@@ -145,7 +145,7 @@ def _analyses(experiments: Sequence[Experiment]) -> Drawing:
         missing.append("no run with the oracle beside one without")
     starts = _arms(experiments, _tau_name)
     if starts:
-        made.append(lambda axes: panels.final_bars(axes, list(starts.values()), list(starts)))
+        made.append(lambda axes: panels.final_scores(axes, list(starts.values()), list(starts)))
     else:
         missing.append("no two runs that differ in the first threshold only")
     return Drawing("figure_4_analyses", tuple(made), tuple(missing))
