@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 import jax
 
+from ttm_jax.checkpoint_json import read_optional_json
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json
 from ttm_jax.models.transformer import Compute
 from ttm_jax.preprocess import ImageProcessor
 from ttm_jax.scorers.contrastive import ContrastiveModel
+from ttm_jax.scorers.vqa import VQAModel, VQASettings
 from ttm_jax.tokenize import CaptionTokenizer, load_tokenizer
-from ttm_jax.weights import big_vision, hub, huggingface
+from ttm_jax.weights import big_vision, hub, huggingface, idefics3
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
 DEFAULT_COMPUTE = Compute()
@@ -29,10 +31,11 @@ def load_model(
     resize: Literal["pil", "big_vision"] = "pil",
     files_from: str | Path | None = None,
     compute: Compute = DEFAULT_COMPUTE,
-) -> ContrastiveModel:
+) -> ContrastiveModel | VQAModel:
     """A model from a hub id, a Hugging Face folder, a big_vision npz, or a run of ours.
 
         load_model("google/siglip-base-patch16-224")
+        load_model("HuggingFaceTB/SmolVLM-256M-Instruct")
         load_model("gs://big_vision/siglip/webli_en_b16_224_63724782.npz",
                    files_from="google/siglip-base-patch16-224")
         load_model("runs/demo/color_swap_siglip/seed_0")
@@ -45,6 +48,11 @@ def load_model(
     if is_run(Path(source)):
         return load_run(Path(source), resize=resize, compute=compute)
     path = _find(source, revision, offline)
+    if _model_type(path) == idefics3.MODEL_TYPE:
+        if image_size is not None or resize != "pil":
+            raise InputError(f"{source} has an image size and a resizing of its own; give neither")
+        files = None if files_from is None else _find(str(files_from), None, offline)
+        return VQAModel.from_folder(path, source, files_from=files, compute=compute)
     if path.suffix == ".npz":
         checkpoint = big_vision.load(path, compute=compute, image_size=image_size)
         folder = None
@@ -54,6 +62,11 @@ def load_model(
     if files_from is not None:
         folder = _find(str(files_from), None, offline)
     return _model(checkpoint, folder, source, resize)
+
+
+def _model_type(path: Path) -> Any:
+    """What config.json says; None for files, and for folders without one."""
+    return read_optional_json(path / "config.json").get("model_type") if path.is_dir() else None
 
 
 def _find(source: str, revision: str | None, offline: bool | None) -> Path:
@@ -80,7 +93,7 @@ def load_run(
     *,
     resize: Literal["pil", "big_vision"] = "pil",
     compute: Compute = DEFAULT_COMPUTE,
-) -> ContrastiveModel:
+) -> ContrastiveModel | VQAModel:
     """The model of a run folder after an iteration (default: the last that has a checkpoint)."""
     from ttm_jax.checkpoint import Checkpoints
     from ttm_jax.trainable import merge_params, split_params, state_leaves, variables
@@ -100,8 +113,12 @@ def load_run(
         tree = checkpoints.restore(jax.tree.map(_shape, like), iteration)
     finally:
         checkpoints.close()
-    leaves = state_leaves(tree)
-    return replace(base, params=merge_params(leaves, {}), source=str(path))
+    params = merge_params(state_leaves(tree), {})
+    if isinstance(base, VQAModel):
+        scoring = settings["model"]["scoring"]
+        asked = VQASettings(**{**scoring, "answers": tuple(scoring["answers"])})
+        return replace(base, params=params, source=str(path), settings=asked)
+    return replace(base, params=params, source=str(path))
 
 
 def _shape(x: Any) -> jax.ShapeDtypeStruct:

@@ -4,7 +4,9 @@ Estimates, on the safe side: they only choose between ways that give the same nu
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from jax.sharding import Mesh
 
@@ -23,7 +25,7 @@ class StepPlan:
     """How a step is computed, and what it is thought to need."""
 
     remat: Remat
-    chunk: int  # pairs at a time; 0: all at once
+    chunk: int  # pairs (or images with their questions) at a time; 0: all at once
     bytes_needed: int
     bytes_available: int
 
@@ -31,18 +33,33 @@ class StepPlan:
 def plan(
     config: SigLIPConfig | CLIPConfig, split: Split, pairs: int, wish: Memory, mesh: Mesh
 ) -> StepPlan:
-    """The fastest way that fits: keep everything, keep less, then smaller portions."""
+    """The fastest way that fits of a two-tower model."""
+    return fit(partial(activation_bytes, config), split, pairs, wish, mesh, (64, 32, 16, 8, 4))
+
+
+def fit(
+    activations: Callable[[int, Remat], int],
+    split: Split,
+    count: int,
+    wish: Memory,
+    mesh: Mesh,
+    portions: tuple[int, ...],
+) -> StepPlan:
+    """Keep everything, keep less, then smaller portions, until it fits.
+
+    `activations` says what the backward pass of so many examples keeps.
+    """
     available = int(_SHARE * available_bytes(mesh))
     fixed = state_bytes(split)
-    local = -(-pairs // mesh.size)
+    local = -(-count // mesh.size)
     remats: tuple[Remat, ...] = ("none", "dots", "block") if wish.remat == "auto" else (wish.remat,)
     if wish.chunk >= 0:
         chunks = [wish.chunk]
     else:
-        chunks = [0, *(size for size in (64, 32, 16, 8, 4) if size < local)]
+        chunks = [0, *(size for size in portions if size < local)]
     for chunk in chunks:
         for remat in remats:
-            need = fixed + activation_bytes(config, chunk or local, remat)
+            need = fixed + activations(chunk or local, remat)
             if need <= available:
                 return StepPlan(remat, chunk * mesh.size, need, available)
     return StepPlan(remats[-1], chunks[-1] * mesh.size, need, available)
@@ -58,10 +75,10 @@ def state_bytes(split: Split) -> int:
 def activation_bytes(config: SigLIPConfig | CLIPConfig, pairs: int, remat: Remat) -> int:
     """What the backward pass of this many pairs keeps."""
     towers = ((config.vision, config.patches + 1), (config.text, config.text_length))
-    return pairs * sum(_tower_bytes(tower, tokens, remat) for tower, tokens in towers)
+    return pairs * sum(tower_bytes(tower, tokens, remat) for tower, tokens in towers)
 
 
-def _tower_bytes(tower: TowerConfig, tokens: int, remat: Remat) -> int:
+def tower_bytes(tower: TowerConfig, tokens: int, remat: Remat) -> int:
     """One example through one tower, counted in numbers a token and layer."""
     dense = 6 * tower.width + tower.mlp_dim  # q, k, v, out, residual, mlp in and out
     elementwise = 6 * tower.width + 3 * tower.mlp_dim  # norms, activation and its derivative

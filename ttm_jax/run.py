@@ -53,15 +53,16 @@ class Run:
         self._checkpoints: Checkpoints | None = None
         self._partial: Checkpoints | None = None
 
-    def open(self, start: TrainState, seed: int, source: str, *, resume: bool) -> Position:
+    def open(
+        self, start: TrainState, seed: int, source: str, scoring: dict[str, Any], *, resume: bool
+    ) -> Position:
         """Make the folder, or take up the run that is in it."""
         if self._folder is None:
             return Position(start)
         begin = flatten_dict(variables(start.trained, self.frozen), sep="/")
         if self._writes:
-            self._folder.open(
-                identity(self.config, seed, self.dataset, source, begin), resume=resume
-            )
+            same = identity(self.config, seed, self.dataset, source, begin, scoring)
+            self._folder.open(same, resume=resume)
         wait_for_all("run folder is open")
         self._checkpoints = Checkpoints(self._folder.checkpoints, self.config.keep_checkpoints)
         self._partial = Checkpoints(self._folder.path / "interrupted", 1)

@@ -116,13 +116,19 @@ class RunFolder:
 
 
 def identity(
-    config: TTMConfig, seed: int, dataset: GroupedDataset, source: str, params: Any
+    config: TTMConfig,
+    seed: int,
+    dataset: GroupedDataset,
+    source: str,
+    params: Any,
+    scoring: dict[str, Any],
 ) -> dict[str, Any]:
     """What makes two runs the same run: settings, seed, data and parameters to start from."""
+    asked = {"scoring": scoring} if scoring else {}
     return {
         "config": asdict(config),
         "seed": seed,
-        "model": {"source": source, "checksum": checksum(params)},
+        "model": {"source": source, "checksum": checksum(params), **asked},
         "dataset": {
             "name": dataset.name,
             "groups": len(dataset),

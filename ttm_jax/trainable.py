@@ -27,8 +27,8 @@ _PATTERNS: dict[str, str] = {
 }
 # Attention and MLP matrices of the stacked blocks, with the number of their input axes.
 _ADAPTED = re.compile(
-    r".*/encoderblock/(MultiHeadDotProductAttention_0/(query|key|value|out)|MlpBlock_0/Dense_\d)"
-    r"/kernel"
+    r".*/(en|de)coderblock/(MultiHeadDotProductAttention_0/(query|key|value|out)"
+    r"|MlpBlock_0/(Dense_\d|gate|up|down))/kernel"
 )
 
 

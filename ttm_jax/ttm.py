@@ -182,7 +182,7 @@ def run_ttm(
     start = loop.trainer.start(task.initial.trained)
     try:
         with StopFlag() as stop:
-            position = run.open(start, seed, model.source, resume=resume)
+            position = run.open(start, seed, model.source, task.scoring, resume=resume)
             if run.path is not None and jax.process_index() == 0:
                 run_pictures.save(run.path, grouped)
             state = _drive(loop, run, position, grouped, console, trackers, stop)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -42,6 +43,7 @@ class ContrastiveTask:
         self.model, self.dataset, self.initial = model, dataset, initial
         self.objective, self.mesh = objective, objective.mesh
         self.global_matching = global_matching
+        self.scoring: dict[str, Any] = {}  # a logit is a logit
         pools = read_pools(model, dataset, objective.augment)
         self.data = sharding.put(pools, sharding.replicated(self.mesh))
 

@@ -48,6 +48,7 @@ class Task(Protocol):
     initial: Split  # the parameters to start from
     data: Any  # device-resident pools, an argument of the jitted functions
     objective: Objective
+    scoring: dict[str, Any]  # settings that change what a score is; part of a run's identity
 
     def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
         """scores[group, image, text] of every block of the dataset, on the host."""

@@ -11,6 +11,7 @@ from ttm_jax.evaluation import evaluate
 from ttm_jax.files import read_json, write_json
 from ttm_jax.load import load_model
 from ttm_jax.scorers.contrastive import ContrastiveModel
+from ttm_jax.scorers.vqa import VQAModel
 
 HOLDOUT_SEED = 1000  # `experiments.small` reports seed 0
 
@@ -30,7 +31,9 @@ def measure(folder: Path, groups: int = 200) -> dict[str, Any]:
     return quality
 
 
-def raw_scores(model: ContrastiveModel, dataset: GroupedDataset) -> tuple[np.ndarray, ...]:
+def raw_scores(
+    model: ContrastiveModel | VQAModel, dataset: GroupedDataset
+) -> tuple[np.ndarray, ...]:
     """scores[group, image, text] of every block, by the simple door."""
     logits = model.score(list(dataset.images), list(dataset.captions))
     return tuple(
@@ -39,6 +42,6 @@ def raw_scores(model: ContrastiveModel, dataset: GroupedDataset) -> tuple[np.nda
     )
 
 
-def _percents(model: ContrastiveModel, dataset: GroupedDataset) -> dict[str, float]:
+def _percents(model: ContrastiveModel | VQAModel, dataset: GroupedDataset) -> dict[str, float]:
     metrics = evaluate(raw_scores(model, dataset), dataset, "group")
     return {name: metrics[name]["percent"] for name in ("group_score", "group_match")}
