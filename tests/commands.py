@@ -21,10 +21,15 @@ class Finished:
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    """command("mmvp_siglip", "--small") -> Finished; on one device, where compiling is fast."""
+def one_device(monkeypatch):
+    """Programs for one device are compiled in a fraction of the time."""
     mesh = sharding.make_mesh
     monkeypatch.setattr(sharding, "make_mesh", lambda devices=None: mesh(jax.devices()[:1]))
+
+
+@pytest.fixture
+def command(one_device, monkeypatch, capsys):
+    """command("mmvp_siglip", "--small") -> Finished."""
 
     def run(name: str, *args: object) -> Finished:
         monkeypatch.setattr(sys, "argv", [name, *map(str, args)])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import command, models  # noqa: F401  (fixtures)
+from commands import command, models, one_device  # noqa: F401  (fixtures)
 
 from configs.experiments import EXPERIMENTS
 from ttm_jax.files import read_json, read_lines
