@@ -78,7 +78,7 @@ def read_pools(
     return pools, sizes
 
 
-def common_start(rows: Sequence[Sequence[int]]) -> int:
+def common_start(rows: list[list[int]]) -> int:
     """How many tokens all questions begin with; at least one is left to each.
 
     Read causally, they need not be read again for every question either.
