@@ -14,7 +14,8 @@ WIDTH, HEIGHT = 380, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 10, 40
 _MOST_DOTS = 40  # a longer line has no markers
 
-Point = tuple[float, float]
+Number = float | int
+Point = tuple[Number, Number]
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Series:
     points: tuple[Point, ...]
     colour: int
     style: Literal["line", "thin", "level"] = "line"
-    bars: tuple[tuple[float, float], ...] = ()
+    bars: tuple[Point, ...] = ()
     """Low and high end of an interval at each point."""
 
 
@@ -33,17 +34,17 @@ class Series:
 class Scale:
     """From values to positions."""
 
-    low: float
-    high: float
-    start: float
-    end: float
+    low: Number
+    high: Number
+    start: Number
+    end: Number
 
-    def __call__(self, value: float) -> float:
+    def __call__(self, value: Number) -> float:
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 2)
 
 
-def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+def nice_ticks(low: Number, high: Number, wanted: int = 5) -> list[float]:
     """Round numbers that cover the range, about as many as wanted."""
     if not high > low:
         pad = abs(low) * 0.1 or 1.0
@@ -61,7 +62,7 @@ def line_chart(
     y_label: str,
     series: Sequence[Series],
     *,
-    y_range: tuple[float, float] | None = None,
+    y_range: Point | None = None,
     whole_x: bool = False,
 ) -> str:
     """A <figure> with its legend; empty if there is nothing to draw."""
@@ -71,14 +72,12 @@ def line_chart(
         return ""
     xs = [x for s in drawn for x, _ in s.points]
     ys = [y for s in series for _, y in s.points] + [v for s in series for b in s.bars for v in b]
-    x_ticks = nice_ticks(min(xs), max(xs))
-    if whole_x:
-        x_ticks = [t for t in nice_ticks(min(xs), max(xs), 6) if t == round(t)]
+    low, high = (min(xs), max(xs)) if max(xs) > min(xs) else (xs[0] - 0.5, xs[0] + 0.5)
+    x = Scale(low, high, _LEFT, WIDTH - _RIGHT)
+    x_ticks = [tick for tick in nice_ticks(low, high, 6 if whole_x else 5)
+               if low - 1e-12 <= tick <= high + 1e-12 and not (whole_x and tick % 1)]  # fmt: skip
     y_ticks = nice_ticks(*(y_range or (min(ys), max(ys))))
-    x = Scale(*((min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])),
-              _LEFT, WIDTH - _RIGHT)  # fmt: skip
     y = Scale(y_ticks[0], y_ticks[-1], HEIGHT - _BOTTOM, _TOP)
-    x_ticks = [tick for tick in x_ticks if x.low - 1e-12 <= tick <= x.high + 1e-12]
     parts = [_axes(x, y, x_ticks, y_ticks, x_label, y_label)]
     for thin in (True, False):  # single seeds lie behind
         parts += [_line(s, x, y) for s in series if (s.style == "thin") == thin]
@@ -89,7 +88,7 @@ def line_chart(
 def histogram(
     title: str,
     x_label: str,
-    bars: Sequence[tuple[float, float, int, int]],
+    bars: Sequence[tuple[Number, Number, int, int]],
     names: tuple[str, str] | None,
     top: int,
 ) -> str:
@@ -165,7 +164,7 @@ def _line(series: Series, x: Scale, y: Scale) -> str:
     return "".join(parts)
 
 
-def _marker(colour: int, x: float, y: float) -> str:
+def _marker(colour: int, x: Number, y: Number) -> str:
     """Circle, square, triangle or diamond."""
     shapes = (
         f"M{x - 3} {y}a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
