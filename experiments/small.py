@@ -4,12 +4,11 @@
     python -m experiments.small --variant relation_choice --model small-clip --seeds 0 1 2 3
     python -m experiments.small --variant color_swap --matching global
 
-The model is made by `python -m experiments.pretrain_small`: everything is on this computer, no
+The models ship with the package and were made by `python -m experiments.pretrain_small`: no
 download. Runs go to runs/small/<variant>_<model>_<matching>.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +29,7 @@ class Args:
     seeds: tuple[int, ...] = (0, 1, 2, 3)
     """Order of the batches; the data is the same for all."""
     groups: int | None = None
-    """How many groups (default: 200)."""
+    """How many groups (default: as many as in the README's table)."""
     data_seed: int = 0
     """Another seed gives other groups of the same kind."""
     iterations: int | None = None
@@ -58,15 +57,12 @@ class Args:
 def main() -> None:
     args = tyro.cli(Args, description=__doc__)
     from configs.small import GROUPS, small_config
+    from experiments._small import run_variant
     from ttm_jax.console import Console
     from ttm_jax.data import world
-    from ttm_jax.load import load_model
-    from ttm_jax.report.results import print_rows, result_row
-    from ttm_jax.seeds import run_seeds
-    from ttm_jax.trackers import open_trackers
+    from ttm_jax.report.results import print_rows
 
-    dataset = world.make(args.variant, args.groups or GROUPS, args.data_seed)
-    shape = world.VARIANTS[args.variant].shape
+    shape = world.find_variant(args.variant).shape
     config = replace(small_config(shape, args.matching), oracle=args.oracle)
     for name in ("iterations", "epochs", "lr", "schedule"):
         if getattr(args, name) is not None:
@@ -74,18 +70,21 @@ def main() -> None:
     name = f"{args.variant}_{args.model.replace('/', '_')}_{args.matching}"
     folder = args.run_dir or Path("runs/small") / name
     with Console("quiet" if args.quiet else "auto") as console:
-        results = run_seeds(
-            load_model(args.model),
-            dataset,
+        row = run_variant(
+            args.variant,
+            args.model,
+            args.matching,
             config,
             args.seeds,
             folder,
+            console,
+            groups=args.groups or GROUPS,
+            data_seed=args.data_seed,
             resume=args.resume,
-            console=console,
-            track=partial(open_trackers, tensorboard=args.tensorboard, wandb=args.wandb),
+            tensorboard=args.tensorboard,
+            wandb=args.wandb,
         )
-    row = result_row(args.variant, f"{shape[0]}x{shape[1]}", args.model, args.matching, results)
-    print_rows([row], f"Test-Time Matching on {dataset.name}")
+    print_rows([row], f"Test-Time Matching on {args.variant}")
     print(f"run folder and checkpoints: {folder}")
 
 

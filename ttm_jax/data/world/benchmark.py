@@ -7,7 +7,7 @@ import numpy as np
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.data.world.captions import draw_wording, say
 from ttm_jax.data.world.render import render
-from ttm_jax.data.world.variants import VARIANTS, Draft
+from ttm_jax.data.world.variants import Draft, find_variant
 from ttm_jax.errors import InputError
 
 # See training.py: no random number is shared with the training pictures.
@@ -59,7 +59,7 @@ def drafts(
     for number in range(groups):
         for attempt in range(ATTEMPTS):
             rng = _rng(BENCHMARK_STREAM, variant, seed, split, number, attempt)
-            draft = VARIANTS[variant].draft(rng, shift if split == "test" else 0.0)
+            draft = find_variant(variant).draft(rng, shift if split == "test" else 0.0)
             spoken_of = {
                 frozenset((m.shape, m.color) for m in claim.mentions) for claim in draft.claims
             }
@@ -76,8 +76,7 @@ def drafts(
 
 
 def _check(variant: str, groups: int, seed: int, shift: float, split: str) -> None:
-    if variant not in VARIANTS:
-        raise InputError(f"variant {variant!r} is not one of {', '.join(VARIANTS)}")
+    find_variant(variant)
     if split not in SPLITS:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     if groups < 1:

@@ -28,6 +28,7 @@ from ttm_jax.data.world.scene import (
     draw_texture,
     place,
 )
+from ttm_jax.errors import InputError
 
 # Two photographs of the same things are never the same to the pixel: centres move by up to this.
 JITTER = 0.01
@@ -281,3 +282,9 @@ VARIANTS: Mapping[str, Variant] = MappingProxyType(
         "color_cycle_2x3": Variant(_color_cycle_2x3, (2, 3), "the same with a caption too many"),
     }
 )
+
+
+def find_variant(name: str) -> Variant:
+    if name not in VARIANTS:
+        raise InputError(f"variant {name!r} is not one of {', '.join(VARIANTS)}")
+    return VARIANTS[name]
