@@ -151,7 +151,7 @@
     const [word, kind] = WORDS[card.fate];
     const part = make("article", { class: "card", "aria-label": `${card.unit.id}, ${word}` },
       make("header", {}, make("h3", {}, card.unit.id), make("span", { class: `badge ${kind}` }, word)),
-      drawPictures(card), drawCaptions(card), drawMatrix(card, t), drawFate(card, t));
+      drawPictures(card), ...drawScores(card, t), drawFate(card, t));
     if (card.unit.tags.length) part.append(make("p", { class: "tags" }, card.unit.tags.join(" · ")));
     part.append(drawStates(card, t));
     return part;
@@ -165,43 +165,66 @@
       const alt = caption ?? `picture ${letter(i)} of ${card.unit.id}`;
       const image = make("img", { alt, width: 116, height: 116, loading: "lazy", decoding: "async" });
       image.src = `data:image/jpeg;base64,${pool[picture]}`;
-      return make("figure", {}, image, make("figcaption", {}, letter(i)));
+      return make("figure", {}, image, card.images > 1 ? make("figcaption", {}, letter(i)) : null);
     }));
   }
 
-  function drawCaptions(card) {
-    if (!card.texts) return null;
-    return make("ol", { class: "captions" },
-      ...card.texts.map((text) => make("li", {}, text ?? "(token ids only)")));
+  // One picture: a line a caption, its score in front. Several: the captions, then the matrix.
+  function drawScores(card, t) {
+    const cell = scoreCell(card, t);
+    if (card.images === 1 && card.texts) return [drawPairs(card, t, cell)];
+    return [drawCaptions(card), drawMatrix(card, t, cell)];
   }
 
-  function drawMatrix(card, t) {
+  function scoreCell(card, t) {
     const { images, captions } = card;
     const at = card.scores.subarray(t * images * captions, (t + 1) * images * captions);
     const low = at.reduce((a, b) => Math.min(a, b), Infinity);
     const high = at.reduce((a, b) => Math.max(a, b), -Infinity);
+    return (i, c) => {
+      const value = at[i * captions + c];
+      const chosen = card.matching[t * images + i] === c;
+      const isTrue = card.unit.truth?.[i] === c;
+      const cell = make("td", { class: `score ${chosen ? "chosen" : ""} ${isTrue ? "true" : ""}` },
+        number(value));
+      if (chosen || isTrue) {
+        const said = [chosen ? "chosen" : null, isTrue ? "true pair" : null].filter(Boolean);
+        cell.title = said.join(", ");
+        cell.append(make("span", { class: "hidden" }, ` (${said.join(", ")})`));
+      }
+      const share = high > low ? (value - low) / (high - low) : 0;
+      cell.style.setProperty("--share", `${Math.round(45 * share)}%`);
+      return cell;
+    };
+  }
+
+  const textOf = (text) => text ?? "(token ids only)";
+
+  function drawCaptions(card) {
+    if (!card.texts) return null;
+    return make("ol", { class: "captions" }, ...card.texts.map((t) => make("li", {}, textOf(t))));
+  }
+
+  function tableName(card, t) {
+    return make("caption", { class: "hidden" }, `scores of ${card.unit.id} at iteration ${t}`);
+  }
+
+  function drawPairs(card, t, cell) {
+    const rows = card.texts.map((text, c) => make("tr", {},
+      cell(0, c), make("td", { class: "caption" }, textOf(text))));
+    return make("div", { class: "matrix pairs" },
+      make("table", {}, tableName(card, t), make("tbody", {}, ...rows)));
+  }
+
+  function drawMatrix(card, t, cell) {
+    const { images, captions } = card;
+    const columns = Array.from({ length: captions }, (_, c) => c);
     const head = make("tr", {},
       make("th", { scope: "col" }, make("span", { class: "hidden" }, "picture")),
-      ...Array.from({ length: captions }, (_, c) => make("th", { scope: "col" }, String(c + 1))));
+      ...columns.map((c) => make("th", { scope: "col" }, String(c + 1))));
     const rows = Array.from({ length: images }, (_, i) => make("tr", {},
-      make("th", { scope: "row" }, letter(i)),
-      ...Array.from({ length: captions }, (_, c) => {
-        const value = at[i * captions + c];
-        const chosen = card.matching[t * images + i] === c;
-        const isTrue = card.unit.truth?.[i] === c;
-        const cell = make("td", { class: `${chosen ? "chosen" : ""} ${isTrue ? "true" : ""}` },
-          number(value));
-        if (chosen || isTrue) {
-          const said = [chosen ? "chosen" : null, isTrue ? "true pair" : null].filter(Boolean);
-          cell.title = said.join(", ");
-          cell.append(make("span", { class: "hidden" }, ` (${said.join(", ")})`));
-        }
-        const share = high > low ? (value - low) / (high - low) : 0;
-        cell.style.setProperty("--share", `${Math.round(45 * share)}%`);
-        return cell;
-      })));
-    return make("div", { class: "matrix" }, make("table", {},
-      make("caption", { class: "hidden" }, `scores of ${card.unit.id} at iteration ${t}`),
+      make("th", { scope: "row" }, letter(i)), ...columns.map((c) => cell(i, c))));
+    return make("div", { class: "matrix" }, make("table", {}, tableName(card, t),
       make("thead", {}, head), make("tbody", {}, ...rows)));
   }
 

@@ -16,7 +16,7 @@ from ttm_jax.report.tables import SummaryRow, gain, mean_and_std, number, reduct
 
 _SUMMARY = (
     "run", "chance", "raw", "SimpleMatch", "TTM", "gain", "error reduction",
-    "paper: raw", "SimpleMatch", "TTM",
+    "paper: raw", "paper: SimpleMatch", "paper: TTM",
 )  # fmt: skip
 _NOTE = (
     "Percent. Raw is GroupScore; SimpleMatch is GroupMatch (without groups: the accuracy of the "
@@ -33,7 +33,7 @@ def summary_table(rows: Sequence[SummaryRow]) -> str:
     headings = _SUMMARY if with_paper else _SUMMARY[:7]
     body = [_summary_cells(row, with_paper) for row in rows]
     said = _NOTE + (" Below the paper's numbers: here minus there." if with_paper else "")
-    return table(headings, body, text_columns=1) + f'<p class="soft">{said}</p>'
+    return table(headings, body, text_columns=1, stack=True) + f'<p class="soft">{said}</p>'
 
 
 def _summary_cells(row: SummaryRow, with_paper: bool) -> list[str]:
@@ -149,22 +149,34 @@ def environment_table(experiment: Experiment) -> str:
     return f"<details><summary>Configuration and environment</summary><dl>{items}</dl></details>"
 
 
-def table(headings: Sequence[str], body: Iterable[Sequence[str]], text_columns: int = 0) -> str:
-    """Cells are HTML already; the first `text_columns` are set flush left."""
+def table(
+    headings: Sequence[str],
+    body: Iterable[Sequence[str]],
+    text_columns: int = 0,
+    *,
+    stack: bool = False,
+) -> str:
+    """Cells are HTML already; the first `text_columns` are set flush left.
 
-    def cell(name: str, place: int, content: str, scope: str = "") -> str:
+    A narrow screen scrolls it sideways, or with `stack` shows each row as a list.
+    """
+
+    def cell(name: str, place: int, content: str, more: str = "") -> str:
         kind = ' class="text"' if place < text_columns else ""
-        return f"<{name}{kind}{scope}>{content}</{name}>"
+        content = f"<div>{content}</div>" if stack else content
+        return f"<{name}{kind}{more}>{content}</{name}>"
 
+    labels = [f' data-label="{escape(h)}"' if stack else "" for h in headings]
     head = "".join(cell("th", n, escape(h), ' scope="col"') for n, h in enumerate(headings))
     rows = "".join(
-        f"<tr>{''.join(cell('td', n, content) for n, content in enumerate(row))}</tr>"
+        f"<tr>{''.join(cell('td', n, content, labels[n]) for n, content in enumerate(row))}</tr>"
         for row in body
     )
-    # The box scrolls sideways on narrow screens, so the keyboard must be able to reach it.
+    # What scrolls must be within reach of the keyboard.
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="table">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<div class="scroll{" stack" if stack else ""}" tabindex="0" role="region" '
+        f'aria-label="table"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
