@@ -21,4 +21,4 @@ def keep_freed_memory() -> bool:
     if not hasattr(library, "gnu_get_libc_version"):  # musl has no such settings
         return False
     settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 2**26))
-    return all([library.mallopt(name, value) for name, value in settings])
+    return all(library.mallopt(name, value) for name, value in settings)
