@@ -38,7 +38,9 @@ class Estimate:
     score_seconds: float
     """To score the whole dataset once."""
     step_bytes: int
-    """Parameters, optimizer and, of CLIP and SigLIP, activations; on each device."""
+    """Parameters, gradient and optimizer state, and activations if they are counted."""
+    activations_counted: bool
+    """Of CLIP and SigLIP; a generative model fits its steps to the memory there is."""
     available_bytes: int
     data_bytes: int
     disk_bytes: int
@@ -87,6 +89,7 @@ def estimate(
         step_seconds=_time_steps(loop, state, scores),
         score_seconds=score_seconds * growth,
         step_bytes=_step_bytes(model, task.initial, sample, trial, mesh),
+        activations_counted=_is_contrastive(model),
         available_bytes=memory.available_bytes(mesh),
         data_bytes=int(growth * sum(x.nbytes for x in jax.tree.leaves(task.data))),
         disk_bytes=4 * parameters * (1 + (config.keep_checkpoints or config.iterations + 1)),
@@ -118,10 +121,14 @@ def _time_steps(loop: Loop, state: Any, scores: tuple[np.ndarray, ...]) -> float
     return (ended - began) / max(last - first, 1)
 
 
+def _is_contrastive(model: Any) -> bool:
+    return isinstance(model.config, SigLIPConfig | CLIPConfig)
+
+
 def _step_bytes(
     model: Any, split: Split, sample: GroupedDataset, config: TTMConfig, mesh: Mesh
 ) -> int:
-    if not isinstance(model.config, SigLIPConfig | CLIPConfig):
+    if not _is_contrastive(model):
         return memory.state_bytes(split)
     width = 1 if config.matching == "global" else max(min(b.shape) for b in sample.blocks)
     pairs = config.batch_units(_units(sample, config)) * width

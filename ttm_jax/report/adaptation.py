@@ -26,6 +26,7 @@ def outlook_text(dataset: GroupedDataset, model: str, config: TTMConfig, found: 
     devices = jax.devices()
     steps = _range(str(found.least_steps), str(found.most_steps))
     duration = _range(*(_duration(found.seconds(n)) for n in (found.least_steps, found.most_steps)))
+    counted = "" if found.activations_counted else " (without activations)"
     lines = [
         describe(dataset, config),
         f"model: {model}, {found.parameters / 1e6:.1f} M parameters, "
@@ -33,8 +34,8 @@ def outlook_text(dataset: GroupedDataset, model: str, config: TTMConfig, found: 
         f"settings: {config.iterations} iterations of {config.epochs} epochs, {found.batch} {unit} "
         f"a batch, lr {config.lr:g}, {config.schedule} thresholds",
         f"tau_1: {found.taus[0]:.4g}, which selects {share}; tau_T: {found.taus[-1]:.4g}",
-        f"memory: about {_size(found.step_bytes)} for a step and {_size(found.data_bytes)} for the "
-        f"data; there are {_size(found.available_bytes)}",
+        f"memory: about {_size(found.step_bytes)} for a step{counted} and "
+        f"{_size(found.data_bytes)} for the data; there are {_size(found.available_bytes)}",
         f"disk: about {_size(found.disk_bytes)} for checkpoints and the adapted model",
         f"time: {found.step_seconds:.2g} s a step, {found.score_seconds:.2g} s to score all; "
         f"{steps} steps, so {duration}, and compiling",
