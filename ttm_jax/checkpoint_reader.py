@@ -1,12 +1,14 @@
 """Any orbax checkpoint as named numpy arrays: beside checkpoint.py the only file that uses orbax.
 
-Arrays are restored by the shapes that the checkpoint itself tells, onto the host and one at a time.
+Arrays are restored by the shapes that the checkpoint itself tells, onto the host, a few at a time.
 So the devices and hosts that wrote it need not exist: a laptop reads what a pod has written.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,22 @@ from ttm_jax.weights.checkpoint_files import Tensors
 
 _TREE = "_METADATA"  # orbax writes it beside the arrays of every tree
 _STEP = re.compile(r"(?:.*\D)?(\d+)")
+
+
+_PORTION = 2**28  # bytes that are restored at a time
+
+
+@dataclass(frozen=True)
+class _Array:
+    """Where an array is: the folder of its tree, the metadata of the tree, and its own."""
+
+    folder: Path
+    tree: Any
+    leaf: Any
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.leaf.shape) * np.dtype(self.leaf.dtype).itemsize
 
 
 def is_orbax(path: Path) -> bool:
@@ -57,14 +75,14 @@ def opened(path: Path) -> Iterator[Tensors]:
     if not trees:
         raise InputError(f"{path} is not a step of an orbax checkpoint: no {_TREE} in it")
     prefix = len(trees) > 1
+    found: dict[str, _Array] = {}
+    for tree_name, folder in trees.items():
+        for keys, leaf, tree in _arrays(folder):
+            name = "/".join([tree_name, *keys] if prefix else keys)
+            found[name] = _Array(folder, tree, leaf)
     with ocp.PyTreeCheckpointer() as reader:
-        found: dict[str, tuple[Path, Any, Any]] = {}
-        for tree_name, folder in trees.items():
-            for keys, leaf, tree in _arrays(folder):
-                name = "/".join([tree_name, *keys] if prefix else keys)
-                found[name] = (folder, tree, leaf)
-        shapes = {name: tuple(leaf.shape) for name, (_, _, leaf) in found.items()}
-        yield Tensors(shapes, lambda name: _read(reader, *found[name]))
+        shapes = {name: tuple(array.leaf.shape) for name, array in found.items()}
+        yield Tensors(shapes, _Reader(reader, found).read)
 
 
 def record(path: Path) -> dict[str, Any]:
@@ -105,21 +123,52 @@ def _is_array(leaf: Any) -> bool:
     return getattr(leaf, "shape", None) is not None and getattr(leaf, "dtype", None) is not None
 
 
-def _read(reader: Any, folder: Path, tree: Any, wanted: Any) -> np.ndarray:
-    """One array; every other leaf of the tree stays on disk."""
-    as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
-    item = jax.tree.map(
-        lambda leaf: leaf if leaf is wanted else ocp.PLACEHOLDER, tree, is_leaf=_is_array
-    )
-    arguments = jax.tree.map(lambda leaf: as_numpy, tree, is_leaf=_is_array)
-    try:
-        restored = reader.restore(
-            folder, args=ocp.args.PyTreeRestore(item=item, restore_args=arguments)
+class _Reader:
+    """Restores an array together with those after it in the order of names: a call to orbax takes
+    much longer than a small array. What was handed out is let go."""
+
+    def __init__(self, reader: Any, arrays: dict[str, _Array]) -> None:
+        self._reader, self._arrays, self._names = reader, arrays, sorted(arrays)
+        self._restored: dict[str, np.ndarray] = {}
+
+    def read(self, name: str) -> np.ndarray:
+        if name not in self._restored:
+            self._restored = self._restore(self._portion(name))
+        return self._restored.pop(name)
+
+    def _portion(self, name: str) -> list[str]:
+        """From `name` on, in the same tree, as many as fit; one at least."""
+        portion, size = [], 0
+        for other in self._names[self._names.index(name) :]:
+            array = self._arrays[other]
+            size += array.bytes
+            if portion and (size > _PORTION or array.folder != self._arrays[name].folder):
+                break
+            portion.append(other)
+        return portion
+
+    def _restore(self, names: list[str]) -> dict[str, np.ndarray]:
+        """Every other leaf of the tree stays on disk."""
+        wanted = {id(self._arrays[name].leaf): name for name in names}
+        folder, tree = self._arrays[names[0]].folder, self._arrays[names[0]].tree
+        item = jax.tree.map(
+            lambda leaf: leaf if id(leaf) in wanted else ocp.PLACEHOLDER, tree, is_leaf=_is_array
         )
-    except Exception as error:
-        raise InputError(f"{folder} is damaged: {_reason(error)}") from error
-    (array,) = (leaf for leaf in jax.tree.leaves(restored) if leaf is not ocp.PLACEHOLDER)
-    return np.asarray(array)
+        as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
+        arguments = jax.tree.map(lambda leaf: as_numpy, tree, is_leaf=_is_array)
+        try:
+            restored = self._reader.restore(
+                folder, args=ocp.args.PyTreeRestore(item=item, restore_args=arguments)
+            )
+        except Exception as error:
+            raise InputError(f"{folder} is damaged: {_reason(error)}") from error
+        before = jax.tree.leaves(tree, is_leaf=_is_array)
+        after = jax.tree.leaves(restored)
+        return {
+            wanted[id(leaf)]: np.asarray(array)
+            for leaf, array in zip(before, after, strict=True)
+            if id(leaf) in wanted
+        }
 
 
 def _key(part: Any) -> str:

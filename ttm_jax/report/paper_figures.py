@@ -93,7 +93,7 @@ def _bars(name: str, rows: Sequence[SummaryRow], what: str) -> Drawing:
     """A panel a dataset, with GPT-4.1 as the paper has it where the data is the paper's."""
     by_dataset: dict[str, list[SummaryRow]] = {}
     for row in rows:
-        if not row.label:  # ablations have figures of their own
+        if not row.ablation:  # those have figures of their own
             by_dataset.setdefault(row.result.variant, []).append(row)
     made = []
     for dataset, members in by_dataset.items():

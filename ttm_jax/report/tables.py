@@ -27,6 +27,8 @@ class SummaryRow:
     finished: bool
     label: str = ""
     """What distinguishes it from others on the same data and model: "oracle", "constant"."""
+    ablation: bool = False
+    """Not run as the paper runs it."""
 
     @property
     def relative_gain(self) -> float:
@@ -74,7 +76,8 @@ def summary_row(experiment: Experiment, models: Mapping[str, str]) -> SummaryRow
     )
     finished = all(run.finished for run in experiment.runs)
     paper = paper_result(experiment, models)
-    return SummaryRow(experiment.name, result, paper, finished, _label(experiment))
+    label = _label(experiment)
+    return SummaryRow(experiment.name, result, paper, finished, label, bool(label))
 
 
 def summary_rows(experiments: Sequence[Experiment], models: Mapping[str, str]) -> list[SummaryRow]:
