@@ -10,7 +10,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ttm_jax.models.llama import Cache, Decoder, DecoderConfig
-from ttm_jax.models.transformer import Compute, Encoder, Linear, PatchEmbedding, TowerConfig
+from ttm_jax.models.transformer import (
+    Compute,
+    Encoder,
+    Linear,
+    PatchEmbedding,
+    TowerConfig,
+    take_position,
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ class SmolVLM(nn.Module):
         positions = start[:, None] + jnp.arange(n, dtype=start.dtype)[None]
         x = self.txt.embed(ids.reshape(b * c, n))
         x = self.txt.Decoder_0.after(x, positions, cache, prefix_length)
-        last = jnp.take_along_axis(x, (length.reshape(-1) - 1)[:, None, None], axis=1)
+        last = take_position(x, length.reshape(-1) - 1)
         return self.txt.logits(last).reshape(b, c, -1)
 
     def __call__(
@@ -123,6 +130,16 @@ class SmolVLM(nn.Module):
     ) -> Float[Array, "b n vocabulary"]:
         """Whole prompts at once, all positions: the plain way, to check the other against."""
         return self.txt.logits(self.txt.Decoder_0(self._merge(features, ids)))
+
+    def at(
+        self,
+        features: Float[Array, "b tn width"],
+        ids: Int[Array, "b n"],
+        position: Int[Array, "b"],
+    ) -> Float[Array, "b vocabulary"]:
+        """Whole prompts at once, the logits of one position each."""
+        x = take_position(self.txt.Decoder_0(self._merge(features, ids)), position)
+        return self.txt.logits(x)[:, 0]
 
     def everything(
         self, pixels: Float[Array, "t h w 3"], ids: Int[Array, "b n"]
