@@ -241,7 +241,15 @@ class TestPaper:
         (experiment,) = read_experiments([mmvp])
         info = {"dataset": "mmvp_vlm", "model": "siglip_b16", "small": False}
         assert paper_result(replace(experiment, info=info), {}).ttm == 89.44
-        assert paper_result(replace(experiment, info={**info, "small": True}), {}) is None
+        named = replace(experiment, info=info)
+        assert (named.dataset, named.model) == ("mmvp_vlm", "siglip_b16")
+
+    def test_small_stand_ins_do_not_take_the_names_of_the_paper(self, fates):
+        info = {"dataset": "mmvp_vlm", "model": "siglip_b16", "small": True}
+        (experiment,) = read_experiments([fates])
+        small = replace(experiment, info=info)
+        assert paper_result(small, {}) is None
+        assert (small.dataset, small.model) == ("made", "memory")
 
     def test_other_settings_have_no_ttm(self, tmp_path):
         paper_run(tmp_path / "a", replace(MMVP, lr=1e-5))

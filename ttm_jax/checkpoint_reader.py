@@ -138,7 +138,8 @@ class _Reader:
 
     def _portion(self, name: str) -> list[str]:
         """From `name` on, in the same tree, as many as fit; one at least."""
-        portion, size = [], 0
+        portion: list[str] = []
+        size = 0
         for other in self._names[self._names.index(name) :]:
             array = self._arrays[other]
             size += array.bytes

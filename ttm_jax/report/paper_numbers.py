@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ttm_jax.data.paper import PaperResult, PaperSetting, find_result, paper_settings
-from ttm_jax.files import read_json
 from ttm_jax.report.run_data import Experiment
 
 # Fields of a run's config that the paper's tables of hyperparameters give.
@@ -32,10 +31,10 @@ def paper_result(experiment: Experiment, models: Mapping[str, str]) -> PaperResu
     model: `models` maps a source ("google/siglip-base-patch16-224") to the paper's name for it.
     None for other data, other models, and another number of groups.
     """
-    info, run = experiment.info, experiment.first
-    if info.get("small") or _note(experiment):
+    run = experiment.first
+    if experiment.note or experiment.info.get("small"):
         return None
-    model = info.get("model") or models.get(run.identity["model"]["source"], "")
+    model = experiment.info.get("model") or models.get(run.identity["model"]["source"], "")
     row = find_result(experiment.dataset, model, run.config["matching"])
     if row is None or row.groups != units(experiment):
         return None
@@ -65,13 +64,6 @@ def pretty(name: str) -> str:
             rest = name.removeprefix(start).replace("_", " ")
             return f"{title} {rest[0].upper()}{rest[1:]}"
     return name
-
-
-def _note(experiment: Experiment) -> str:
-    """Why the command that made the runs did not compare them, if it said so."""
-    path = experiment.folder / "summary.json"
-    comparison = read_json(path).get("comparison") if path.exists() else None
-    return (comparison or {}).get("note", "")
 
 
 def _same_settings(experiment: Experiment, model: str) -> bool:

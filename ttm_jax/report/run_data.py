@@ -100,6 +100,8 @@ class Experiment:
     runs: tuple[SeedRun, ...]
     info: dict[str, Any] = field(default_factory=dict, repr=False)
     """experiment.json: which experiment of the paper this is, where somebody has said so."""
+    note: str = ""
+    """Why the command that made the runs did not hold them against the paper's, if it said so."""
 
     @property
     def first(self) -> SeedRun:
@@ -118,12 +120,19 @@ class Experiment:
         return self.first.has_truth
 
     @property
+    def is_the_papers(self) -> bool:
+        """Data and model are what experiment.json names; a small stand-in only plays their part."""
+        return bool(self.info) and not self.info.get("small") and not self.note
+
+    @property
     def dataset(self) -> str:
-        return self.info.get("dataset") or self.first.identity["dataset"]["name"]
+        name = self.info.get("dataset") if self.is_the_papers else None
+        return name or self.first.identity["dataset"]["name"]
 
     @property
     def model(self) -> str:
-        return self.info.get("model") or self.first.identity["model"]["source"]
+        name = self.info.get("model") if self.is_the_papers else None
+        return name or self.first.identity["model"]["source"]
 
     @property
     def shape(self) -> str:
@@ -213,9 +222,16 @@ def _experiment(runs: Iterable[SeedRun]) -> Experiment:
     first = ordered[0].path
     is_seed = re.fullmatch(r"seed_\d+", first.name) is not None or len(ordered) > 1
     folder = first.parent if is_seed else first
-    info = folder / "experiment.json"
-    content = read_json(info) if info.exists() else {}
-    return Experiment(folder.resolve().name, folder, ordered, content)
+    info = _optional(folder / "experiment.json")
+    comparison = _optional(folder / "summary.json").get("comparison") or {}
+    return Experiment(folder.resolve().name, folder, ordered, info, comparison.get("note", ""))
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    content = read_json(path) if path.exists() else {}
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a JSON object")
+    return content
 
 
 def _distinct_names(experiments: list[Experiment]) -> list[Experiment]:
