@@ -19,6 +19,8 @@ from ttm_jax.data.benchmarks import (
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.not_prepared import NotPrepared
 
+SMALL_VLM = Path("runs/small_vlm")
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
@@ -74,12 +76,14 @@ def model_source(arm: Arm, flags: Flags) -> str:
     return (SMALL_MODELS if flags.small else MODELS)[arm.preset.model]
 
 
-def load_model(source: str, root: Path) -> Any:
-    """The model; the small generative one is made in the folder of the experiment."""
+def load_model(source: str) -> Any:
+    """The model; the small generative one is made if nobody has made it yet."""
     from ttm_jax import load
 
     if source == "small-vlm":
         from ttm_jax.small.vlm import small_vlm
 
-        return load.load_model(small_vlm(root / "small_vlm"))
+        if not SMALL_VLM.exists():
+            print(f"making the small SmolVLM in {SMALL_VLM}, once", file=sys.stderr, flush=True)
+        return load.load_model(small_vlm(SMALL_VLM))
     return load.load_model(source)

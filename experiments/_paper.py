@@ -83,7 +83,7 @@ def run_plans(plans: Sequence[Plan]) -> list[Any]:
         data = load_data(plan.arm, plan.flags, plan.correction)
         open_folder(plan, data)
         if plan.source not in models:
-            models = {plan.source: load_model(plan.source, plan.folder)}  # one at a time
+            models = {plan.source: load_model(plan.source)}  # one at a time
         rows.append(run_plan(plan, data, models[plan.source]))
     return rows
 

@@ -20,5 +20,5 @@ def score_arms(
     for plan in make_plans(experiment, flags):
         data = load_data(plan.arm, flags)
         open_folder(plan, data)
-        model = load_model(plan.source, plan.folder)
+        model = load_model(plan.source)
         yield plan, data, raw_scores(model, data.dataset, matching)

@@ -3,7 +3,7 @@
 import runpy
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
@@ -52,3 +52,15 @@ def models(tmp_path_factory) -> dict[str, Path]:
         family: make_folder(tmp_path_factory.mktemp(family), family)
         for family in ("siglip", "clip")
     }
+
+
+@pytest.fixture(scope="session")
+def smolvlm(tmp_path_factory) -> Path:
+    """A folder with a SmolVLM that has hardly been trained."""
+    from ttm_jax.small.vlm import RECIPE, small_vlm
+
+    recipe = replace(
+        RECIPE, image_size=16, vision_width=32, vision_depth=1, width=48, depth=2, vocabulary=400,
+        scenes=64, steps=2, warmup=1, batch=4,
+    )  # fmt: skip
+    return small_vlm(tmp_path_factory.mktemp("smolvlm") / "model", recipe)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import command, models, one_device  # noqa: F401  (fixtures)
+from commands import command, models, one_device, smolvlm  # noqa: F401  (fixtures)
 
 from ttm_jax.data import world
 from ttm_jax.data.folder import read_folder, write_folder
@@ -146,6 +146,23 @@ class TestForms:
         assert done.code == 0, done.err
         lines = list(read_lines(tmp_path / "out" / "matchings.jsonl"))
         assert sorted(line["caption"] for line in lines) == list(range(12))
+
+
+def test_a_generative_model(command, smolvlm, folders, tmp_path):  # noqa: F811
+    args = ("--model", smolvlm, "--data", folders["unknown"], "--out", tmp_path / "out", *QUICK)
+    done = command("adapt", *args, "--dry-run")
+    assert done.code == 0, done.err
+    assert "2 iterations of 2 epochs, 6 groups a batch" in done.out
+    done = command("adapt", *args)
+    assert done.code == 0, done.err
+    assert (
+        read_json(tmp_path / "out" / "run" / "config.json")["config"]["tau_unit"] == "probability"
+    )
+    assert len(list(read_lines(tmp_path / "out" / "matchings.jsonl"))) == 6
+    load_model(tmp_path / "out" / "model")
+    done = command("adapt", *args, "--matching", "global", "--out", tmp_path / "other")
+    assert done.code == 2
+    assert "use matching within groups" in done.err
 
 
 class TestDryRun:

@@ -3,18 +3,14 @@
 import json
 
 import pytest
-from commands import command, models, one_device  # noqa: F401  (fixtures)
+from commands import command, models, one_device, smolvlm  # noqa: F401  (fixtures)
 
 from configs.experiments import EXPERIMENTS
 from ttm_jax.files import read_json, read_lines
 
 FAMILY = {"siglip_b16": "siglip", "siglip_l16": "siglip", "clip_b16": "clip", "clip_b32": "clip"}
 GROUPS = 6
-TRAINED = [
-    e
-    for e in EXPERIMENTS
-    if "smolvlm_256m" not in e.models and e.name not in ("ablation_metrics", "ablation_coverage")
-]
+TRAINED = [e for e in EXPERIMENTS if e.name not in ("ablation_metrics", "ablation_coverage")]
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +20,7 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def small(command, models, finished):  # noqa: F811
+def small(command, models, finished, request):  # noqa: F811
     """small("mmvp_siglip") -> the folder that the command has filled, and what it printed."""
     known, place = finished
 
@@ -35,7 +31,10 @@ def small(command, models, finished):  # noqa: F811
 
     def run_now(name, iterations, seeds):
         (experiment,) = [e for e in EXPERIMENTS if e.name == name]
-        model = models[FAMILY[experiment.models[0]]]
+        if experiment.models == ("smolvlm_256m",):
+            model = request.getfixturevalue("smolvlm")
+        else:
+            model = models[FAMILY[experiment.models[0]]]
         done = command(
             name, "--small", "--quiet", "--limit", GROUPS, "--iterations", iterations,
             "--seeds", *seeds, "--model", model, "--run-dir", place / name,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ttm_jax.config import Memory, TTMConfig
     from ttm_jax.console import Console
+    from ttm_jax.data.benchmarks import load_benchmark
     from ttm_jax.data.folder import read_folder, write_folder
     from ttm_jax.data.groups import Group, GroupedDataset
     from ttm_jax.errors import InputError
@@ -30,6 +31,7 @@ _HOME = {
     "TTMResult": "ttm",
     "evaluate": "metrics",
     "evaluate_global": "metrics",
+    "load_benchmark": "data.benchmarks",
     "load_model": "load",
     "read_folder": "data.folder",
     "run_seeds": "seeds",
@@ -48,6 +50,7 @@ __all__ = [
     "TTMResult",
     "evaluate",
     "evaluate_global",
+    "load_benchmark",
     "load_model",
     "read_folder",
     "run_seeds",
