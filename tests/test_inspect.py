@@ -18,7 +18,7 @@ from tiny import tiny_model
 from ttm_jax import checkpoint_reader
 from ttm_jax.checkpoint import Checkpoints
 from ttm_jax.errors import InputError
-from ttm_jax.report.checkpoint_diff import diff, drift
+from ttm_jax.report.checkpoint_diff import _place, diff, drift
 from ttm_jax.report.checkpoint_print import draw_drift, print_diff, print_scores, print_tree
 from ttm_jax.report.checkpoint_tree import (
     kind_of,
@@ -215,6 +215,30 @@ class TestDiff:
         found = {(d.tower, d.layer): d.relative for d in drift(diff(hf, tmp_path / "b"))}
         assert found["image", 1] == pytest.approx(0.01, rel=1e-4)
         assert found["image", 0] == 0
+
+    @pytest.mark.parametrize(
+        ("name", "place"),
+        [
+            ("img/Transformer/encoderblock_3/MlpBlock_0/Dense_0/kernel", ("image", 3)),
+            ("vision_model/encoder/layers/11/mlp/fc1/weight", ("image", 11)),
+            ("model/text_model/layers/2/self_attn/q_proj/weight", ("text", 2)),
+            ("text_model/embeddings/token_embedding/weight", ("text", None)),
+            ("decoder/layers_7/attention/kernel", ("decoder", 7)),
+            ("logit_scale", ("rest", None)),
+        ],
+    )
+    def test_where_a_parameter_belongs(self, name, place):
+        assert _place(name) == place
+
+    def test_stacked_layers_of_a_decoder(self, tmp_path):
+        with ocp.StandardCheckpointer() as saver:
+            for folder, factor in (("a", 1), ("b", 2)):
+                layers = np.array([[3.0, 4.0], [6.0, 8.0]]) * np.array([[1], [factor]])
+                saver.save(tmp_path / folder, {"txt": {"decoderblock": {"w": layers}}})
+        found = diff(tmp_path / "a", tmp_path / "b")
+        assert [(c.name, c.layer, c.before, c.moved) for c in found] == [
+            ("txt/decoderblock[1]/w", 1, 10.0, 10.0), ("txt/decoderblock[0]/w", 0, 5.0, 0.0),
+        ]  # fmt: skip
 
     def test_adapters_are_merged(self, hf, tmp_path):
         split = split_params(tiny_model().params, "lora", 2, jax.random.key(0))

@@ -16,11 +16,11 @@ from flax.traverse_util import flatten_dict
 from ttm_jax.errors import InputError
 from ttm_jax.report.checkpoint_tree import kind_of, open_arrays
 from ttm_jax.trainable import merge_params
-from ttm_jax.weights import big_vision, huggingface
+from ttm_jax.weights import big_vision, huggingface, idefics3
 from ttm_jax.weights.checkpoint_files import Tensors
 
 _OPTIMIZER = re.compile(r"(^|/)(optimizer|opt_state|opt)/")
-_STACKED = re.compile(r"(^|/)encoderblock/")  # all layers in one array, the layer first
+_STACKED = re.compile(r"((?:en|de)coderblock)/")  # all layers in one array, the layer first
 _LAYER = re.compile(r"/(?:layers?|blocks?|h)/(\d+)/|(?:encoderblock|layers?|blocks?)_(\d+)/")
 _TOWERS = {"img": "image", "vision_model": "image", "txt": "text", "text_model": "text"}
 _NAMED = 5
@@ -108,6 +108,8 @@ def _ours(path: Path, step: int | None) -> dict[str, np.ndarray]:
     """All parameters in this package's tree, adapters merged."""
     kind = kind_of(path)
     if kind == "huggingface":
+        if huggingface.read_fields(path / "config.json").get("model_type") == idefics3.MODEL_TYPE:
+            return flatten_dict(idefics3.load(path)[1], sep="/")
         return flatten_dict(huggingface.load(path).params, sep="/")
     if kind == "npz":
         return flatten_dict(big_vision.load(path).params, sep="/")
@@ -131,7 +133,7 @@ def _changes(name: str, old: np.ndarray, new: np.ndarray, a: Path, b: Path) -> I
     tower, layer = _place(name)
     if layer is None and _STACKED.search(name) and before.ndim:
         for number in range(len(before)):
-            label = name.replace("encoderblock/", f"encoderblock[{number}]/")
+            label = _STACKED.sub(rf"\1[{number}]/", name)
             yield _change(label, tower, number, before[number], after[number])
     else:
         yield _change(name, tower, layer, before, after)
@@ -146,10 +148,11 @@ def _change(
 
 def _place(name: str) -> tuple[str, int | None]:
     """Tower and layer of a parameter, from its name."""
-    first = name.removeprefix("lora/").split("/")[0]
+    parts = name.removeprefix("lora/").split("/")
     match = _LAYER.search(name)
     layer = None if match is None else int(match[1] or match[2])
-    return _TOWERS.get(first, first if layer is not None else "rest"), layer
+    tower = next((_TOWERS[part] for part in parts if part in _TOWERS), None)
+    return tower or (parts[0] if layer is not None else "rest"), layer
 
 
 def _largest_first(changes: Sequence[Change] | Iterator[Change]) -> list[Change]:
