@@ -11,7 +11,7 @@ An experiment with several arms has such a folder for each, named by its label, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -21,6 +21,9 @@ from experiments._load import Data, load_data, load_model, model_source
 from ttm_jax.config import TTMConfig
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json, write_json, write_text
+
+if TYPE_CHECKING:
+    from ttm_jax.report.verdict import Comparison
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,10 @@ def make_plans(experiment: Experiment, flags: Flags, correction: bool = True) ->
     ]
 
 
-def run_plans(plans: Sequence[Plan]) -> list[Any]:
+def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
     """The rows; data and model are loaded once where several arms share them."""
-    rows, models = [], {}
+    rows: list[Comparison] = []
+    models: dict[str, Any] = {}
     for plan in plans:
         data = load_data(plan.arm, plan.flags, plan.correction)
         open_folder(plan, data)
@@ -114,7 +118,7 @@ def open_folder(plan: Plan, data: Data) -> None:
     write_json(path, record)
 
 
-def run_plan(plan: Plan, data: Data, model: Any) -> Any:
+def run_plan(plan: Plan, data: Data, model: Any) -> "Comparison":
     """Run or resume the seeds of an arm; its row, which is also in its summary.json."""
     import jax
 
@@ -156,7 +160,7 @@ def run_plan(plan: Plan, data: Data, model: Any) -> Any:
     return row
 
 
-def finish(rows: Sequence[Any], root: Path, experiment: Experiment, several: bool) -> None:
+def finish(rows: "Sequence[Comparison]", root: Path, experiment: Experiment, several: bool) -> None:
     """The table on the screen and, of several arms, in files."""
     import jax
 

@@ -12,7 +12,7 @@ that is not to be had) does not keep the others from running.
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -21,6 +21,9 @@ from experiments._flags import Flags, check, root_of
 from experiments._paper import Plan, make_plans, run_plans
 from ttm_jax.cli import run
 from ttm_jax.errors import InputError
+
+if TYPE_CHECKING:
+    from ttm_jax.report.verdict import Comparison
 
 Table = Literal[
     "main_2x2", "smolvlm", "global", "sugarcrepe_1x2", "whatsup_1x4", "whatsup_2x2", "iterations"
@@ -44,7 +47,7 @@ def main() -> None:
     root = args.run_dir or Path("runs")
     failed: list[str] = []
     for table in args.table:
-        rows: list[Any] = []
+        rows: list[Comparison] = []
         for plan in plans_of(table, args, root):
             try:
                 rows += run_plans([plan])
@@ -73,7 +76,7 @@ def plans_of(table: str, args: Args, root: Path) -> list[Plan]:
     return plans
 
 
-def write_table(table: str, rows: list[Any], root: Path, small: bool) -> None:
+def write_table(table: str, rows: "list[Comparison]", root: Path, small: bool) -> None:
     """`table_NAME.md` and `.csv`, with the rows that there are by now."""
     from ttm_jax.files import write_text
     from ttm_jax.report.comparison_table import csv_text, markdown
@@ -83,7 +86,7 @@ def write_table(table: str, rows: list[Any], root: Path, small: bool) -> None:
     write_text(path.with_suffix(".csv"), csv_text(rows))
 
 
-def show_table(table: str, rows: list[Any]) -> None:
+def show_table(table: str, rows: "list[Comparison]") -> None:
     from ttm_jax.report.comparison_table import print_comparison
 
     if rows:
