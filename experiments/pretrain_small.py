@@ -8,11 +8,13 @@ and what came out.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
 from ttm_jax.cli import run
+
+STAGES = ("words", "reading", "together")
 
 
 @dataclass(frozen=True)
@@ -24,24 +26,27 @@ class Args:
     seed: int | None = None
     """Another seed than the recipe's gives other weights of the same quality."""
     steps: int | None = None
-    """Fewer steps, to try things."""
+    """Fewer steps of each stage, to try things."""
 
 
 def main() -> None:
     args = tyro.cli(Args, description=__doc__)
-    from ttm_jax.small.pretrain import RECIPES, pretrain
+    from ttm_jax.small.pretrain import pretrain
     from ttm_jax.small.quality import measure
+    from ttm_jax.small.recipe import RECIPES
 
     recipe = RECIPES[args.family]
     if args.seed is not None:
         recipe = replace(recipe, seed=args.seed)
-    if args.steps is not None:
-        recipe = replace(recipe, steps=args.steps)
+    for name in STAGES if args.steps is not None else ():
+        stage = replace(getattr(recipe, name), steps=args.steps)
+        recipe = replace(recipe, **{name: stage})
     folder = args.out or Path(f"runs/small_{args.family}")
 
-    def show(step: int, loss: float) -> None:
-        if step % 100 == 0 or step == recipe.steps:
-            print(f"step {step}/{recipe.steps}  loss {loss:.3f}", flush=True)
+    def show(stage: str, step: int, loss: Any) -> None:
+        steps = getattr(recipe, stage).steps
+        if step % 100 == 0 or step == steps:
+            print(f"{stage}: step {step}/{steps}  loss {float(loss):.3f}", flush=True)
 
     print(pretrain(recipe, folder, show))
     print(measure(folder))

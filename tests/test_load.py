@@ -18,7 +18,8 @@ from ttm_jax.data import world
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.errors import InputError
 from ttm_jax.load import load_model
-from ttm_jax.small.pretrain import Recipe, make_module, write_folder_files
+from ttm_jax.small.pretrain import make_module, write_folder_files
+from ttm_jax.small.recipe import Recipe
 from ttm_jax.tokenize import CaptionWarning
 from ttm_jax.weights import big_vision, huggingface
 

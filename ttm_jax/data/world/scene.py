@@ -46,7 +46,8 @@ COLORS: Mapping[str, float] = MappingProxyType(
 THIN = frozenset({"ring", "cross", "moon", "drop", "bolt"})
 SOLID: Mapping[str, float] = MappingProxyType({s: w for s, w in SHAPES.items() if s not in THIN})
 TEXTURES = ("plain", "striped", "dotted", "checked")
-RADIUS: Mapping[str, float] = MappingProxyType({"small": 0.11, "medium": 0.165, "large": 0.215})
+RADIUS: Mapping[str, float] = MappingProxyType({"small": 0.12, "medium": 0.18, "large": 0.225})
+CROWDED = 0.78  # factor on the radii where three things share a picture
 DIRECTIONS = ("left", "right", "above", "below")
 OPPOSITE: Mapping[str, str] = MappingProxyType(
     {
@@ -156,11 +157,10 @@ def _in_line(
     spare = 1.0 - 2 * MARGIN - 2 * sum(radii)
     least = 0.03
     # Shares of the spare room: before the first thing, between things, after the last.
-    shares = rng.dirichlet(np.full(len(radii) + 1, 2.0)) * max(
+    shares = rng.dirichlet(np.full(len(radii) + 1, 12.0)) * max(
         0.0, spare - least * (len(radii) - 1)
     )
-    widest = max(radii)
-    middle = rng.uniform(MARGIN + widest + 0.03, 1.0 - MARGIN - widest - 0.03)
+    middle = rng.uniform(0.45, 0.55)
     centres, edge = [], MARGIN
     for i, radius in enumerate(radii):
         edge += shares[i] + (least if i else 0.0)

@@ -18,6 +18,7 @@ from ttm_jax.data.world.looks import draw_angle, draw_look, draw_scale
 from ttm_jax.data.world.render import render
 from ttm_jax.data.world.scene import (
     COLORS,
+    CROWDED,
     OPPOSITE,
     RADIUS,
     SHAPES,
@@ -37,7 +38,7 @@ CHUNK = 500
 COUNTS_BELOW = (0.2, 0.8)  # one thing, two things, else three
 ALIKE = 0.1  # of the pictures with several things: some of them are the same, to be counted
 LAYOUTS = ("row", "column", "scatter", "overlap")
-LAYOUTS_BELOW = (0.35, 0.7, 0.9)
+LAYOUTS_BELOW = (0.4, 0.8, 0.88)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def draw_scene(rng: np.random.Generator, shift: float = 0.0) -> Scene:
         alike = int(rng.integers(2, count + 1))
         for attribute in (shapes, colors, sizes, textures):
             attribute[:alike] = attribute[:1] * alike
-    scale = draw_scale(rng, shift) * (0.82 if count == 3 else 1.0)
+    scale = draw_scale(rng, shift) * (CROWDED if count == 3 else 1.0)
     radii = [RADIUS[size] * scale for size in sizes]
     layout = LAYOUTS[int(np.searchsorted(LAYOUTS_BELOW, rng.random()))]
     if layout == "overlap" and (count != 2 or shapes[0] in THIN):

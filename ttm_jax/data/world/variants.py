@@ -14,6 +14,7 @@ from ttm_jax.data.world.captions import Claim, Mention
 from ttm_jax.data.world.looks import draw_angle, draw_look, draw_scale
 from ttm_jax.data.world.scene import (
     COLORS,
+    CROWDED,
     DIRECTIONS,
     OPPOSITE,
     RADIUS,
@@ -55,9 +56,9 @@ def _stage(
     """Things that differ in shape and colour, and the look that all pictures of a group share."""
     names = draw_kinds(rng, shapes, count, shift)
     colors = draw_kinds(rng, COLORS, count, shift)
-    radius = RADIUS[size] * draw_scale(rng, shift) * (0.82 if count == 3 else 1.0)
+    radius = RADIUS[size] * draw_scale(rng, shift) * (CROWDED if count == 3 else 1.0)
     if layout == "any":
-        layout = ("row", "column", "scatter")[int(rng.integers(3))]
+        layout = ("row", "column")[int(rng.integers(2))]
     textures = [draw_texture(rng, 0.0 if name in THIN else textured) for name in names]
     places = place(rng, [radius] * count, layout)
     things = tuple(
