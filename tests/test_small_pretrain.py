@@ -70,8 +70,8 @@ def small(request) -> Recipe:
     stage = Stage(3, 1e-3)
     return replace(
         RECIPES[request.param],
-        width=32, heads=1, depth=1, image_size=24, scenes=60, rewordings=2, batch=8, ngrams=20,
-        album_size=2, words=stage, reading=stage, together=stage,
+        width=32, heads=1, depth=1, image_size=24, text_length=40, scenes=60, rewordings=2,
+        batch=8, ngrams=20, album_size=2, words=stage, reading=stage, together=stage,
     )  # fmt: skip
 
 
