@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ import numpy as np
 
 from ttm_jax.data.world import training_captions, training_pairs
 from ttm_jax.data.world.training import training_scene
+from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
 from ttm_jax.models.clip import CLIP, CLIPConfig
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
@@ -75,13 +77,22 @@ def pretrain(
     on_step: Callable[[str, int, Any], None] = lambda stage, step, loss: None,
 ) -> dict[str, Any]:
     """Train by the recipe and write a Hugging Face folder; returns what is worth recording."""
+    if folder.exists():
+        raise InputError(f"{folder} exists already; give the name of a new folder")
+    with TemporaryDirectory() as files:
+        return _pretrain(recipe, folder, Path(files), on_step)
+
+
+def _pretrain(
+    recipe: Recipe, folder: Path, files: Path, on_step: Callable[[str, int, Any], None]
+) -> dict[str, Any]:
     began = time.perf_counter()
     images, _ = training_pairs(recipe.seed, recipe.scenes, recipe.text, recipe.image_size)
     captions = [
         training_captions(recipe.seed, recipe.scenes, recipe.text, draw=draw)
         for draw in range(recipe.rewordings)
     ]
-    tokenizer = write_folder_files(folder, recipe, [c for draw in captions for c in draw])
+    tokenizer = write_folder_files(files, recipe, [c for draw in captions for c in draw])
     tokens = np.stack([tokenizer(draw).ids for draw in captions])
     scenes = [training_scene(recipe.seed, number) for number in range(recipe.scenes)]
     batches = find_albums(scenes, recipe.album_size)
@@ -93,7 +104,7 @@ def pretrain(
     params = learn_to_read(recipe, module, params, images, tokens, batches, say("reading"))
     params = learn_together(recipe, module, params, images, tokens, batches, say("together"))
     params = jax.tree.map(np.asarray, params)
-    huggingface.save(folder, module.config, params, extra_files_from=folder)
+    huggingface.save(folder, module.config, params, extra_files_from=files)
     record = {
         "recipe": asdict(recipe),
         "parameters": sum(x.size for x in jax.tree.leaves(params)),

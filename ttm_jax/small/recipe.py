@@ -36,9 +36,9 @@ class Recipe:
     album_share: float = 0.5
     """Of a contrastive batch: pictures that come with others of the same shapes and colours."""
     album_size: int = 4
-    words: Stage = Stage(5000, 2e-3)
+    words: Stage = Stage(4000, 2e-3)
     """The image tower alone."""
-    reading: Stage = Stage(8000, 1e-3)
+    reading: Stage = Stage(5000, 1e-3)
     """The text tower, with the image tower locked."""
     together: Stage = Stage(1000, 2e-4)
     """Both."""
