@@ -263,8 +263,13 @@ def test_killed_and_taken_up_again(adapt, folders, models, tmp_path):  # noqa: F
     args = ["--model", models["siglip"], "--data", folders["unknown"], "--iterations", 6,
             "--epochs", 2, "--lr", 1e-3, "--quiet", "--out", tmp_path / "killed"]  # fmt: skip
     words = [sys.executable, "-m", "experiments.adapt", *map(str, args)]
-    # as the fixture: one device
-    env = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    # One device, as the fixture has it; what the first process compiles, the second need not.
+    env = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
     process = subprocess.Popen(words, cwd=REPO, env=env, stdout=subprocess.DEVNULL)
     metrics = tmp_path / "killed" / "run" / "metrics.jsonl"
     while process.poll() is None and len(list(read_lines(metrics))) < 3:
