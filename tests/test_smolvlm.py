@@ -24,6 +24,9 @@ close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
 TILES, AFTER = [3, 1, 2], [5, 8, 1]  # images of different aspect, captions of different length
 
 
+SHAPES = {"unsplit": [1], "split": [4], "mixed": TILES}
+
+
 @pytest.fixture(scope="module", params=tiny.CASES)
 def pair(request, tmp_path_factory):
     """A PyTorch model and ours, loaded from the folder that it was saved to."""
@@ -51,9 +54,13 @@ def all_logits(config, params, pixels, ids):
     return np.asarray(forward(params, jnp.asarray(pixels), jnp.asarray(ids)))
 
 
-@pytest.mark.parametrize("tiles", [[1], [4], TILES], ids=["unsplit", "split", "mixed"])
-def test_logits(pair, tiles):
-    model, config, params, _ = pair
+@pytest.mark.parametrize(
+    ("pair", "shape"),
+    [*(("grouped", shape) for shape in SHAPES), ("odd", "mixed"), ("one_kv_head", "mixed")],
+    indirect=["pair"],
+)
+def test_logits(pair, shape):
+    (model, config, params, _), tiles = pair, SHAPES[shape]
     pixels = tiny.tile_pixels(tiles, config.image_size, seed=1)
     ids, lengths = tiny.prompts(tiles, config.tile_tokens, AFTER[: len(tiles)], seed=2)
     expected = tiny.logits(model, pixels, ids, lengths)
@@ -63,7 +70,11 @@ def test_logits(pair, tiles):
         close(out[row, :length], expected[row, :length])
 
 
-@pytest.mark.parametrize("remat", ["none", "block"])
+@pytest.mark.parametrize(
+    ("pair", "remat"),
+    [("grouped", "none"), ("grouped", "block"), ("odd", "dots"), ("one_kv_head", "none")],
+    indirect=["pair"],
+)
 def test_loss_gradients(pair, remat):
     """The loss on the answer token, by the shared-prefix way that training takes."""
     model, config, params, folder = pair
