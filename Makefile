@@ -26,8 +26,8 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-demo: $(VENV)/.installed  ## evaluate the score file that ships with the repository
-	@$(BIN)/python -m experiments.evaluate_scores examples/scores_2x2.npz
+demo: $(VENV)/.installed  ## Test-Time Matching with the small model on two small benchmarks
+	@$(BIN)/python -m experiments.demo
 
 test: $(VENV)/.installed-dev  ## the test suite (PyTorch parity runs too when torch is installed)
 	@$(BIN)/python -m pytest -n 2

@@ -21,7 +21,7 @@ from ttm_jax.cli import run
 class Args:
     model: str = "small-siglip"
     """small-siglip, small-clip, or any other checkpoint."""
-    variants: tuple[str, ...] = ("left_right", "relation_choice")
+    variants: tuple[str, ...] = ("color_swap", "color_choice")
     """`python -m experiments.make_world --list` shows all."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Order of the batches; the data is the same for all."""

@@ -18,8 +18,9 @@ from ttm_jax.weights import big_vision, hub, huggingface, idefics3
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
 DEFAULT_COMPUTE = Compute()
-# Where `experiments.pretrain_small` writes, so that its models have short names.
-SMALL = {"small-siglip": Path("runs/small_siglip"), "small-clip": Path("runs/small_clip")}
+_SHIPPED = Path(__file__).parent / "small" / "models"
+# Models that come with the package, made by `experiments.pretrain_small`.
+SMALL = {"small-siglip": _SHIPPED / "siglip", "small-clip": _SHIPPED / "clip"}
 
 
 def load_model(
@@ -71,16 +72,9 @@ def _model_type(path: Path) -> Any:
 
 def _find(source: str, revision: str | None, offline: bool | None) -> Path:
     """A local path for whatever was named."""
-    if source not in SMALL:
-        return hub.resolve(source, revision=revision, offline=offline)
-    path = SMALL[source]
-    if not (path / "config.json").is_file():
-        family = source.removeprefix("small-")
-        raise InputError(
-            f"{path} is not there yet: make it with "
-            f"`python -m experiments.pretrain_small --family {family}`"
-        )
-    return path
+    if source in SMALL:
+        return SMALL[source]
+    return hub.resolve(source, revision=revision, offline=offline)
 
 
 def is_run(path: Path) -> bool:

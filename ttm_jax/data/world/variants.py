@@ -216,10 +216,11 @@ def _choice(
     true: Sequence[Mention],
     false: Sequence[Mention],
     tag: str,
+    *more: Sequence[Mention],
 ) -> Draft:
-    """One picture, the true caption and the false one, in the same order of mention."""
+    """One picture, the true caption and the false ones, in the same order of mention."""
     order = _order(rng, 2)
-    claims = tuple(Claim(tuple(said[i] for i in order)) for said in (true, false))
+    claims = tuple(Claim(tuple(said[i] for i in order)) for said in (true, false, *more))
     return Draft((_picture(rng, things, look),), claims, (tag, "objects:2"))
 
 
@@ -244,6 +245,15 @@ def _swap_attribute(rng: np.random.Generator, shift: float) -> Draft:
     true = (_mention(a), _mention(b))
     false = (replace(true[0], color=b.color), replace(true[1], color=a.color))
     return _choice(rng, (a, b), look, true, false, "differs:color")
+
+
+def _color_choice(rng: np.random.Generator, shift: float) -> Draft:
+    """The colours are right, exchanged, or one of them is also said of the other thing."""
+    (a, b), look = _stage(rng, shift, "any")
+    true = (_mention(a), _mention(b))
+    false = (replace(true[0], color=b.color), replace(true[1], color=a.color))
+    alike = ((true[0], false[1]), (false[0], true[1]))
+    return _choice(rng, (a, b), look, true, false, "differs:color", *alike)
 
 
 def _add_attribute(rng: np.random.Generator, shift: float) -> Draft:
@@ -275,6 +285,7 @@ VARIANTS: Mapping[str, Variant] = MappingProxyType(
         "above_below": Variant(_above_below, (2, 2), "above, or below"),
         "front_behind": Variant(_front_behind, (2, 2), "in front of, or behind"),
         "relation_choice": Variant(_relation_choice, (1, 4), "left, right, above or below"),
+        "color_choice": Variant(_color_choice, (1, 4), "each thing has either colour"),
         "replace_color": Variant(_replace_color, (1, 2), "one colour in the caption is wrong"),
         "replace_shape": Variant(_replace_shape, (1, 2), "one shape in the caption is wrong"),
         "swap_attribute": Variant(_swap_attribute, (1, 2), "the caption exchanges the colours"),
