@@ -134,7 +134,8 @@ class TestFates:
     def test_matrix_shows_what_was_chosen_at_each_iteration(self, browser):
         choose(browser, "show", "to-right")
         read = (
-            "[...document.querySelectorAll('.matrix .score')].map((td) => [td.firstChild.textContent, "
+            "[...document.querySelectorAll('.matrix .score')]"
+            ".map((td) => [td.firstChild.textContent, "
             "td.classList.contains('chosen'), td.classList.contains('true')])"
         )
         choose(browser, "iteration", "0")

@@ -208,7 +208,6 @@ class TestCommand:
             (("--model", "nowhere/", "--captions", "a"), "does not exist"),
             (("--model", "m", "--captions-file", "no_such.txt"), "no_such.txt"),
             (("--model", "m"), "give --images and --captions"),
-            (("--model", "small-clip", "--captions", "a"), "pretrain_small --family clip"),
         ],
     )
     def test_bad_input_is_one_line_and_exit_code_2(self, pictures, words, said):
