@@ -9,6 +9,8 @@ from ttm_jax.rates import error_reduction, relative_gain
 from ttm_jax.seeds import spread
 from ttm_jax.ttm import TTMResult
 
+_WIDE = 120
+
 
 @dataclass(frozen=True)
 class ResultRow:
@@ -107,4 +109,6 @@ def print_rows(rows: Sequence[ResultRow], title: str) -> None:
         table.add_column(heading, justify="left" if index < 3 else "right")
     for row in rows:
         table.add_row(*cells(row))
-    Console().print(table)
+    screen = Console()
+    # In a file or a pipe there is no edge at which to break words.
+    (screen if screen.is_terminal else Console(width=_WIDE)).print(table)
