@@ -15,7 +15,7 @@ from ttm_jax.small.vlm_start import initial_params, untrained
 
 QUICK = replace(
     RECIPE, image_size=16, vision_width=32, vision_depth=1, width=24, depth=2, heads=2, kv_heads=1,
-    scenes=40, steps=3, warmup=1, batch=4,
+    scenes=40, steps=3, warmup=1, batch=4, image_tower=None,
 )  # fmt: skip
 
 

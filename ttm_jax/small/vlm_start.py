@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from ttm_jax.load import SMALL
 from ttm_jax.models.llama import DecoderConfig
 from ttm_jax.models.smolvlm import SmolVLMConfig
 from ttm_jax.models.transformer import TowerConfig
@@ -26,9 +27,9 @@ class VLMRecipe:
     """Everything that decides the weights."""
 
     seed: int = 0
-    image_tower: str | None = None
-    """A folder with a SigLIP whose image tower is taken, and locked; else one starts at random, of
-    the four sizes that follow."""
+    image_tower: str | None = "small-siglip"
+    """A SigLIP (the one that ships, or a folder) whose image tower is taken, and locked. None: one
+    starts at random, of the four sizes that follow."""
     image_size: int = 48
     patch_size: int = 8
     vision_width: int = 64
@@ -97,7 +98,7 @@ def _tower(recipe: VLMRecipe) -> _Tower:
         width = recipe.vision_width
         config = TowerConfig(width, recipe.vision_depth, width // 16, 4 * width)
         return _Tower(recipe.image_size, recipe.patch_size, config, {})
-    found = huggingface.load(Path(recipe.image_tower))
+    found = huggingface.load(SMALL.get(recipe.image_tower, Path(recipe.image_tower)))
     params: dict[str, Any] = flatten_dict(found.params, sep="/")
     kept = {path: x for path, x in params.items() if path.startswith(_TOWER)}
     return _Tower(found.config.image_size, found.config.patch_size, found.config.vision, kept)
