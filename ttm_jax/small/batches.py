@@ -28,7 +28,8 @@ class Batches:
         self, rng: np.random.Generator, size: int, share: float, album: int
     ) -> Int64[np.ndarray, "size"]:
         """`share` of the batch in albums of `album` pictures, the rest at random."""
-        chosen = rng.choice(len(self.albums), int(size * share) // album, p=self.weights)
+        wanted = int(size * share) // album if self.albums else 0
+        chosen = rng.choice(max(1, len(self.albums)), wanted, p=self.weights if wanted else None)
         rows = [rng.choice(self.albums[i], album, replace=False) for i in chosen]
         rest = size - album * len(rows)
         return np.concatenate([*rows, rng.integers(0, self.count, rest)]).astype(np.int64)

@@ -97,7 +97,7 @@ def _pretrain(
     scenes = [training_scene(recipe.seed, number) for number in range(recipe.scenes)]
     batches = find_albums(scenes, recipe.album_size)
     module = make_module(recipe, tokenizer)
-    sample = jnp.zeros((1, recipe.image_size, recipe.image_size, 3)), tokens[0, :1]
+    sample = jnp.zeros((1, recipe.image_size, recipe.image_size, 3)), jnp.asarray(tokens[0, :1])
     params = module.init(jax.random.key(recipe.seed), *sample)["params"]
     say = partial(partial, on_step)
     params = learn_words(recipe, module, params, images, captions, say("words"))
