@@ -51,7 +51,15 @@ def folders_of(experiment, root):
     return {arm.label: root / arm.label for arm in experiment.arms}
 
 
-@pytest.mark.parametrize("experiment", TRAINED, ids=lambda e: e.name)
+# The three of SmolVLM are the same program on other groups, and slow to compile.
+LONG = ("mmvp_smolvlm", "colorswap_smolvlm")
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(e, marks=pytest.mark.slow if e.name in LONG else ()) for e in TRAINED],
+    ids=lambda e: e.name,
+)
 def test_every_experiment(experiment, small):
     iterations = 3 if experiment.name == "ablation_iterations" else 2
     root, out = small(experiment.name, iterations=iterations)
