@@ -16,8 +16,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from rich.console import Console
+
+from ttm_jax.host_memory import with_huge_pages
 
 Parts = Mapping[str, Callable[[], Any]]
 
@@ -42,12 +45,21 @@ def _serve(setup: Callable[..., Parts], args: tuple, connection: Any) -> None:
 class Side:
     """A program in a process of its own: `setup(*args)` makes its parts, `run` does one of them."""
 
-    def __init__(self, name: str, setup: Callable[..., Parts], *args: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        setup: Callable[..., Parts],
+        *args: Any,
+        huge_pages: bool = False,
+    ) -> None:
+        """`huge_pages` as the commands of this project set them for themselves."""
         self.name, self.peak_gb = name, 0.0
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(setup, args, theirs), daemon=True)
-        self._process.start()
+        child = with_huge_pages(dict(os.environ)) if huge_pages else {}
+        with mock.patch.dict(os.environ, child):
+            self._process.start()
         theirs.close()
         self.parts = self._receive()[1]
 

@@ -287,7 +287,7 @@ def main(
         sizes = writer.run("write")[1]
         writer.close()
         sides = [
-            Side("ttm_jax", jax_parts, folder, batch),
+            Side("ttm_jax", jax_parts, folder, batch, huge_pages=True),
             Side("PyTorch", torch_parts, folder, batch),
         ]
         seconds, gflop = {}, {}

@@ -132,7 +132,7 @@ def measure(name: Name, groups: int, repeats: int, tiny: bool, table: Table) -> 
         data = Data(writer.run("write")[1], groups)
         writer.close()
         sides = [
-            Side("ttm_jax", jax_parts, folder, data),
+            Side("ttm_jax", jax_parts, folder, data, huge_pages=True),
             Side("PyTorch", torch_parts, folder, data),
         ]
         label = f"{name} (tiny)" if tiny else name

@@ -12,6 +12,7 @@ Both sides train in float32 on the same data with the same settings and must sel
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -199,33 +200,31 @@ def torch_parts(folder: str, work: Work) -> Parts:
 
 
 def measure(work_of: Any, name: Name, repeats: int, tiny: bool, table: Table) -> None:
-    """Add the rows of one model: the first turn has the compilation in it."""
+    """Add the rows of one model; the first run of each side is not among the turns."""
     with TemporaryDirectory() as folder:
         writer = Side("weights", weight_writer, name, tiny, folder)
         work = work_of(name, writer.run("write")[1])
         writer.close()
         sides = [
-            Side("ttm_jax", jax_parts, folder, work),
+            Side("ttm_jax", jax_parts, folder, work, huge_pages=True),
             Side("PyTorch", torch_parts, folder, work),
         ]
         (first, ours), (their_first, theirs) = (side.run("run") for side in sides)
         if ours["selected"] != theirs["selected"]:
             raise SystemExit(f"{name}: selected {ours['selected']} and {theirs['selected']}")
-        turns = [[first - ours["compile"]], [their_first]]
-        if repeats > 1:
-            more = take_turns(sides, "run", repeats - 1)
-            turns = [a + b for a, b in zip(turns, more, strict=True)]
+        turns = take_turns(sides, "run", repeats)
+        peaks = [side.peak_gb for side in sides]
         label = f"{name}{' (tiny)' if tiny else ''}, {work.groups} groups of "
         label += "x".join(map(str, work.shape))
         rows = (
-            ("seconds, compiled", turns[0][0], turns[1][0], ratio(*turns), spread(*turns)),
+            ("seconds, compiled", *map(median, turns), ratio(*turns), spread(*turns)),
             ("seconds, first run", first, their_first, their_first / first, ""),
-            ("peak memory, GB", sides[0].peak_gb, sides[1].peak_gb, None, ""),
+            ("peak memory, GB", *peaks, peaks[1] / peaks[0], ""),
         )
         for what, a, b, times, width in rows:
-            value = f"{b / a if times is None else times:.2f}"
-            table.add_row(label, what, f"{a:.2f}", f"{b:.2f}", value, width)
+            table.add_row(label, what, f"{a:.2f}", f"{b:.2f}", f"{times:.2f}", width)
             label = ""
+        table.add_row("", "seconds, compiling", f"{ours['compile']:.2f}")
         table.add_row("", "groups trained on", str(ours["selected"]), str(theirs["selected"]))
         for side in sides:
             side.close()
@@ -246,7 +245,7 @@ def main(
         groups: groups of the dataset.
         batch: groups in a training batch.
         epochs: over the selected groups, in each of the three iterations.
-        repeats: whole runs of each side.
+        repeats: whole runs of each side, after a first one that has the compilation in it.
         quick: tiny models, few groups.
     """
     if quick:

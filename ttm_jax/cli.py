@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from ttm_jax.errors import InputError
-from ttm_jax.host_memory import keep_freed_memory
+from ttm_jax.host_memory import restart_with_huge_pages
 from ttm_jax.signals import RunInterrupted
 
 
@@ -14,7 +14,7 @@ def run(main: Callable[[], int | None]) -> None:
     `InputError` becomes one line on stderr and exit code 2; a run that was asked to stop says where
     it was saved; Ctrl-C elsewhere becomes exit code 130. Anything else keeps its traceback.
     """
-    keep_freed_memory()
+    restart_with_huge_pages()
     try:
         code = main()
     except InputError as error:

@@ -1,24 +1,34 @@
-"""Keep the memory that a step frees for the next step.
+"""Large blocks of host memory on huge pages.
 
-glibc gives large blocks back to the system when they are freed, and the next step of a model on the
-CPU pays for every fresh page again: about 15 % of the time of a small model's training step
-(benchmarks/README.md). The commands of this project keep such blocks; importing the library changes
-nothing, because this is a setting of the whole process.
+XLA on the CPU takes the temporary memory of a step from the C library and gives it back after, so
+every step pays for its pages again, 4 kB at a time: a quarter of a CLIP-B32 training step
+(benchmarks/README.md). On pages of 2 MB that cost is gone. glibc (2.35 and later) does it when
+GLIBC_TUNABLES says so at the start of the process, which is why the commands of this project start
+themselves a second time; importing the library changes nothing. It helps where Linux allows huge
+pages on request (`/sys/kernel/mm/transparent_hugepage/enabled` is not "never"), and harms nowhere.
 """
 
-import ctypes
+import os
 import sys
 
-# Of glibc's malloc.h.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+VARIABLE = "GLIBC_TUNABLES"
+_SETTING = "glibc.malloc.hugetlb"
 
 
-def keep_freed_memory() -> bool:
-    """Ask the C library to keep freed memory; False where it is not glibc."""
-    if not sys.platform.startswith("linux"):
-        return False
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):  # musl has no such settings
-        return False
-    settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 2**26))
-    return all(library.mallopt(name, value) for name, value in settings)
+def with_huge_pages(environment: dict[str, str]) -> dict[str, str]:
+    """The same environment with huge pages asked for, unless it already says something of them."""
+    tunables = environment.get(VARIABLE, "")
+    if _SETTING in tunables:
+        return environment
+    return {**environment, VARIABLE: ":".join(filter(None, (tunables, f"{_SETTING}=1")))}
+
+
+def restart_with_huge_pages() -> None:
+    """Start this command again, in the same process, before it has done anything.
+
+    Not where jax is loaded already: then this is part of a larger program, which we leave alone.
+    """
+    environment = dict(os.environ)
+    wanted = with_huge_pages(environment)
+    if wanted != environment and sys.platform.startswith("linux") and "jax" not in sys.modules:
+        os.execve(sys.executable, sys.orig_argv, wanted)

@@ -123,8 +123,8 @@ class Trainer:
         return TrainState(trained, zeros)
 
     def reset(self, state: TrainState) -> TrainState:
-        """The same parameters with moments and step count at zero."""
-        return TrainState(state.trained, jax.tree.map(jnp.zeros_like, state.optimizer))
+        """The same parameters with moments and step count at zero; the old ones are given away."""
+        return TrainState(state.trained, jax.tree.map(_zeros_instead, state.optimizer))
 
     def fit(
         self,
@@ -224,6 +224,12 @@ def run_steps(
         unfinished, body, (*carry, start, jnp.ones((), bool))
     )
     return state, losses, step
+
+
+def _zeros_instead(x: Array) -> Array:
+    zeros = jnp.zeros_like(x)
+    x.delete()  # one array at a time: never two whole sets of moments
+    return zeros
 
 
 def _update(

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ttm_jax.models.attention import attend
+from ttm_jax.models.stack import run_stack
 
 Remat = Literal["none", "dots", "block"]
 Activation = Literal["gelu_tanh", "gelu", "quick_gelu"]
@@ -193,12 +194,11 @@ class Encoder(nn.Module):
         if self.has_variable("lora", "encoderblock"):
             layers["lora"] = self.get_variable("lora", "encoderblock")
         apply: Any = block.apply
-        step = rematerialise(lambda x, layer: (apply(layer, x), None), c.compute.remat)
+        step = rematerialise(lambda x, layer: apply(layer, x), c.compute.remat)
         if only is None:
-            x, _ = jax.lax.scan(step, x, layers)
+            x, _ = jax.lax.scan(lambda x, layer: (step(x, layer), None), x, layers)
         else:
-            x, _ = jax.lax.scan(step, x, jax.tree.map(lambda p: p[:-1], layers))
-            x = apply(jax.tree.map(lambda p: p[-1], layers), x, only)
+            x = run_stack(step, lambda x, layer, only: apply(layer, x, only), x, layers, only)
         return layer_norm(c, "encoder_norm")(x)
 
 

@@ -190,7 +190,8 @@ def encode(
 ) -> Float[Array, "n e"]:
     """Embeddings of a whole pool, in batches of one shape, without waiting for the device."""
     count = pool.shape[0]
-    batch_size = round_up(min(batch_size, count), mesh.size if mesh else 1)
+    batches = max(1, -(-count // batch_size))
+    batch_size = round_up(-(-count // batches), mesh.size if mesh else 1)  # the last one full too
     parts = [
         _encode_batch(model.module, side, model.processor, variables, pool, start, batch_size, mesh)
         for start in range(0, count, batch_size)
