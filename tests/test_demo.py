@@ -1,5 +1,6 @@
 """The demo in a reduced size: the shipped model, real training, and numbers that must hold."""
 
+import numpy as np
 import pytest
 from commands import command, one_device  # noqa: F401  (fixtures)
 
@@ -51,7 +52,7 @@ def test_shipped_models_know_the_training_world(name):
     """Pale pictures as in training: far above chance in shapes and colours."""
     from ttm_jax.data import world
     from ttm_jax.evaluation import evaluate
-    from ttm_jax.small.quality import raw_scores
+    from ttm_jax.raw_scores import raw_scores
 
     model = load_model(name)
     for variant in ("replace_color", "replace_shape"):
@@ -63,3 +64,39 @@ def test_shipped_models_know_the_training_world(name):
 def test_shipped_models_are_small():
     sizes = [f.stat().st_size for folder in SMALL.values() for f in folder.rglob("*")]
     assert 1e6 < sum(sizes) < 15e6
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_transformers_reads_the_shipped_folders_with_equal_logits(name):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from ttm_jax.data import world
+
+    data = world.make("color_swap", 3, seed=5)
+    folder = SMALL[name]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    family = "Siglip" if "siglip" in name else "CLIP"  # the PIL ones: the others need torchvision
+    images = getattr(transformers, f"{family}ImageProcessorPil").from_pretrained(folder)
+    oracle = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        theirs = oracle(
+            pixel_values=images(list(data.images), return_tensors="pt")["pixel_values"],
+            input_ids=tokenizer(
+                list(data.captions), padding="max_length", truncation=True, return_tensors="pt"
+            )["input_ids"],
+        ).logits_per_image.numpy()
+    ours = load_model(name).score(list(data.images), list(data.captions))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
+
+
+def test_ablations_in_the_small(command, tmp_path):  # noqa: F811
+    size = ("--groups", 12, "--iterations", 2, "--seeds", 0, "--variants", "color_swap", "--quiet")
+    done = command("small_ablations", *size, "--run-dir", tmp_path)
+    assert done.code == 0, done.err
+    (row,) = read_json(tmp_path / "ablations.json")["rows"]
+    assert set(row["ways"]) == {"linear", "cosine", "constant", "ascending", "oracle"}
+    # With two iterations a cosine is the same line; everything else differs from run to run only.
+    assert row["ways"]["cosine"] == row["ways"]["linear"]
+    assert row["agreement"] == 100.0
+    assert row["overfitted"] == row["before"]  # GroupScore has become what GroupMatch was
+    assert (tmp_path / "ablations.md").read_text(encoding="utf-8") in done.out

@@ -10,10 +10,10 @@ from tiny import tiny_dataset, tiny_model
 from ttm_jax import sharding
 from ttm_jax.config import Memory, TTMConfig
 from ttm_jax.data.groups import Group, GroupedDataset
-from ttm_jax.errors import InputError
+from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.files import read_json, read_lines
 from ttm_jax.train import run_steps
-from ttm_jax.ttm import NonFinite, run_ttm
+from ttm_jax.ttm import run_ttm
 
 CONFIG = TTMConfig(lr=1e-3, iterations=3, epochs=2, batch_groups=4, coverage=0.3)
 ONE = None  # set below: one device

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from ttm_jax.errors import InputError
+from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.host_memory import restart_with_huge_pages
 from ttm_jax.signals import RunInterrupted
 
@@ -11,8 +11,9 @@ from ttm_jax.signals import RunInterrupted
 def run(main: Callable[[], int | None]) -> None:
     """Call `main` and leave the process with its exit code.
 
-    `InputError` becomes one line on stderr and exit code 2; a run that was asked to stop says where
-    it was saved; Ctrl-C elsewhere becomes exit code 130. Anything else keeps its traceback.
+    `InputError` becomes one line on stderr and exit code 2, `NonFinite` with code 1; a run that was
+    asked to stop says where it was saved; Ctrl-C elsewhere becomes exit code 130. Anything else
+    keeps its traceback.
     """
     restart_with_huge_pages()
     try:
@@ -20,6 +21,9 @@ def run(main: Callable[[], int | None]) -> None:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 2
+    except NonFinite as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
     except RunInterrupted as interrupted:
         print(f"{interrupted}; the same command goes on from there", file=sys.stderr)
         code = interrupted.code

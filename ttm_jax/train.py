@@ -124,7 +124,10 @@ class Trainer:
 
     def reset(self, state: TrainState) -> TrainState:
         """The same parameters with moments and step count at zero; the old ones are given away."""
-        return TrainState(state.trained, jax.tree.map(_zeros_instead, state.optimizer))
+        where = jax.tree.map(lambda x: x.sharding, state.optimizer)
+        # Unused but kept, or its memory could not be given away: there is never a second set.
+        zeros = jax.jit(_zeros_like, donate_argnums=0, keep_unused=True, out_shardings=where)
+        return TrainState(state.trained, zeros(state.optimizer))
 
     def fit(
         self,
@@ -226,10 +229,8 @@ def run_steps(
     return state, losses, step
 
 
-def _zeros_instead(x: Array) -> Array:
-    zeros = jnp.zeros_like(x)
-    x.delete()  # one array at a time: never two whole sets of moments
-    return zeros
+def _zeros_like(tree: Any) -> Any:
+    return jax.tree.map(jnp.zeros_like, tree)
 
 
 def _update(

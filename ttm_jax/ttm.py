@@ -20,7 +20,7 @@ from ttm_jax import run_pictures, schedules, sharding
 from ttm_jax.config import TTMConfig
 from ttm_jax.console import Console
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.errors import InputError
+from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.evaluation import evaluate
 from ttm_jax.pseudo_labels import PseudoLabels, choose, first_threshold, induce
 from ttm_jax.run import Position, Run
@@ -62,10 +62,6 @@ class TTMResult:
     raw_metrics: dict[str, Any]
     seed: int
     run_dir: Path | None
-
-
-class NonFinite(ArithmeticError):
-    """Scores or loss are not finite; names the iteration and the step."""
 
 
 class Loop:

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ttm_jax.data import world
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.evaluation import evaluate
 from ttm_jax.files import read_json, write_json
 from ttm_jax.load import load_model
+from ttm_jax.raw_scores import raw_scores
 from ttm_jax.scorers.contrastive import ContrastiveModel
 from ttm_jax.scorers.vqa import VQAModel
 
@@ -29,17 +28,6 @@ def measure(folder: Path, groups: int = 200) -> dict[str, Any]:
     path = folder / "recipe.json"
     write_json(path, {**read_json(path), "quality": quality})
     return quality
-
-
-def raw_scores(
-    model: ContrastiveModel | VQAModel, dataset: GroupedDataset
-) -> tuple[np.ndarray, ...]:
-    """scores[group, image, text] of every block, by the simple door."""
-    logits = model.score(list(dataset.images), list(dataset.captions))
-    return tuple(
-        logits[block.image_index[:, :, None], block.text_index[:, None, :]]
-        for block in dataset.blocks
-    )
 
 
 def _percents(model: ContrastiveModel | VQAModel, dataset: GroupedDataset) -> dict[str, float]:
