@@ -40,11 +40,11 @@ class VLMRecipe:
     heads: int = 6
     kv_heads: int = 2
     vocabulary: int = 640
-    scenes: int = 6000
-    steps: int = 600
+    scenes: int = 8000
+    steps: int = 500
     batch: int = 32
-    questions: int = 2
-    lr: float = 2e-3
+    questions: int = 4
+    lr: float = 1e-3
     warmup: int = 50
     weight_decay: float = 0.05
 
