@@ -81,9 +81,16 @@ def load_model(source: str) -> Any:
     from ttm_jax import load
 
     if source == "small-vlm":
-        from ttm_jax.small.vlm import small_vlm
-
-        if not SMALL_VLM.exists():
-            print(f"making the small SmolVLM in {SMALL_VLM}, once", file=sys.stderr, flush=True)
-        return load.load_model(small_vlm(SMALL_VLM))
+        return load.load_model(_made_vlm())
     return load.load_model(source)
+
+
+def _made_vlm() -> Path:
+    from ttm_jax.console import Console
+    from ttm_jax.small.vlm import RECIPE, small_vlm
+
+    with Console() as console:
+        if not SMALL_VLM.exists():
+            console.say(f"making the small SmolVLM in {SMALL_VLM}, once: a few minutes")
+        console.begin("small SmolVLM")
+        return small_vlm(SMALL_VLM, on_step=lambda step, loss: console.progress(step, RECIPE.steps))

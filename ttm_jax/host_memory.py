@@ -31,4 +31,4 @@ def restart_with_huge_pages() -> None:
     environment = dict(os.environ)
     wanted = with_huge_pages(environment)
     if wanted != environment and sys.platform.startswith("linux") and "jax" not in sys.modules:
-        os.execve(sys.executable, sys.orig_argv, wanted)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
