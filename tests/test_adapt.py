@@ -148,6 +148,7 @@ class TestForms:
         assert sorted(line["caption"] for line in lines) == list(range(12))
 
 
+@pytest.mark.slow
 def test_a_generative_model(command, smolvlm, folders, tmp_path):  # noqa: F811
     args = ("--model", smolvlm, "--data", folders["unknown"], "--out", tmp_path / "out", *QUICK)
     done = command("adapt", *args, "--dry-run")

@@ -15,8 +15,24 @@ ROOT = Path(__file__).parent.parent
     ("script", "flags", "expected"),
     [
         ("scoring", ["--models", "clip-b32"], ("1x4: groups/s", "peak memory, GB")),
-        ("ttm", ["--models", "siglip-b16"], ("seconds, compiled", "groups trained on")),
-        ("profile_step", ["--parts", "block", "--batch", "2"], ("block, forward", "block, both")),
+        pytest.param(
+            "ttm",
+            ["--models", "siglip-b16"],
+            ("seconds, compiled", "groups trained on"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "profile_step",
+            ["--parts", "block", "--batch", "2"],
+            ("block, forward", "block, both"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "vqascore",
+            ["--tiles", "2"],
+            ("x plain", "x PyTorch", "peak memory, GB: shared"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_quick(script, flags, expected):

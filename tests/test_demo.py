@@ -89,6 +89,7 @@ def test_transformers_reads_the_shipped_folders_with_equal_logits(name):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_ablations_in_the_small(command, tmp_path):  # noqa: F811
     size = ("--groups", 12, "--iterations", 2, "--seeds", 0, "--variants", "color_swap", "--quiet")
     done = command("small_ablations", *size, "--run-dir", tmp_path)
