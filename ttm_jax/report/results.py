@@ -9,7 +9,7 @@ from ttm_jax.rates import error_reduction, relative_gain
 from ttm_jax.seeds import spread
 from ttm_jax.ttm import TTMResult
 
-_WIDE = 120
+_WIDE = 128
 
 
 @dataclass(frozen=True)
