@@ -2,6 +2,7 @@
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from smolvlm_files import unpack
@@ -53,7 +54,10 @@ def test_full_size(tmp_path):
             ).logits[0]
         assert expected.std() > 0.5, "the logits must differ for this to mean anything"
         whole = model.module.apply(
-            {"params": params}, pixels, np.asarray([ids], np.int32), method="everything"
+            {"params": params},
+            jnp.asarray(pixels),
+            jnp.asarray([ids], jnp.int32),
+            method="everything",
         )
         np.testing.assert_allclose(whole[0], expected.numpy(), rtol=0, atol=1e-3)
         # And the score, by the shared prefix.
