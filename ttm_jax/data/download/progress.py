@@ -1,6 +1,7 @@
 """Progress bars on a terminal, nothing elsewhere."""
 
 import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,7 @@ class Progress:
     def __init__(self, show: bool | None = None) -> None:
         self._show = sys.stderr.isatty() if show is None else show
         self._display: Any = None
+        self._lock = threading.Lock()
 
     def __enter__(self) -> "Progress":
         return self
@@ -29,9 +31,11 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._display is not None:
-            self._display.stop()
-            self._display = None
+        with self._lock:
+            self._show = False  # a thread that is late must not start a display nobody ends
+            if self._display is not None:
+                self._display.stop()
+                self._display = None
 
     def bytes(self, label: str) -> Bar:
         return self._add(label, "bytes")
@@ -40,12 +44,14 @@ class Progress:
         return self._add(label, "items")
 
     def _add(self, label: str, unit: str) -> Bar:
-        if not self._show:
-            return no_bar
-        if self._display is None:
-            self._display = _start_display()
-        task = self._display.add_task(label, total=None, unit=unit)
-        return lambda done, total: self._display.update(task, completed=done, total=total)
+        with self._lock:
+            if not self._show:
+                return no_bar
+            if self._display is None:
+                self._display = _start_display()
+            display = self._display
+            task = display.add_task(label, total=None, unit=unit)
+        return lambda done, total: display.update(task, completed=done, total=total)
 
 
 def _start_display() -> Any:
