@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint format bench clean help
+.PHONY: demo test test-all lint format docs bench rehearse clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,8 +26,13 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	@echo "installing ttm_jax and the documentation tools into $(VENV) (a minute or two, once)"
+	@$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/.installed
+
 demo: $(VENV)/.installed  ## Test-Time Matching with the small model on two small benchmarks
-	@$(BIN)/python -m experiments.demo
+	@$(BIN)/ttm demo
 
 test: $(VENV)/.installed-dev  ## the test suite (PyTorch parity runs too when torch is installed)
 	@$(BIN)/python -m pytest -n 2
@@ -41,8 +46,15 @@ lint: $(VENV)/.installed-dev  ## ruff and mypy
 format: $(VENV)/.installed-dev  ## let ruff rewrite the files
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
+# Not --quiet: that would also silence --strict. The variable silences a notice of the theme.
+docs: $(VENV)/.installed-docs  ## the documentation as a site in site/; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/.installed-dev  ## speed and memory, beside PyTorch where torch is installed
 	@for b in benchmarks/[a-z]*.py; do echo "== $$b" && $(BIN)/python $$b || exit 1; done
 
-clean:  ## remove the environment and the runs
-	rm -rf $(VENV) runs
+rehearse: $(VENV)/.installed-dev  ## the experiments at full size, random weights from a local server
+	@$(BIN)/python -m benchmarks.rehearsal $(REHEARSE)
+
+clean:  ## remove the environment, the runs and the site
+	rm -rf $(VENV) runs site

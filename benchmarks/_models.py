@@ -1,4 +1,4 @@
-"""The models and captions of the benchmarks: full-size or tiny, random weights, a folder on disk.
+"""Models and captions of the benchmarks: full-size or tiny models with random weights on disk.
 
 Both sides load the same folder, each in its own way. PyTorch is imported inside functions.
 """
@@ -23,7 +23,7 @@ TINY = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the data depends on; `eos` is None where every caption is padded and read to its end."""
+    """Sizes that the data depends on; `eos` is None if captions are padded and read to the end."""
 
     image_size: int
     length: int
@@ -34,7 +34,7 @@ class Sizes:
 
 
 def torch_config(name: Name, tiny: bool) -> Any:
-    """The defaults of transformers are these two models; `tiny` shrinks all but the vocabulary."""
+    """transformers' defaults are these two models; `tiny` shrinks all but the vocabulary."""
     from transformers import CLIPConfig, SiglipConfig
 
     tower = TINY if tiny else {}
@@ -48,7 +48,7 @@ def torch_config(name: Name, tiny: bool) -> Any:
 
 
 def weight_writer(name: Name, tiny: bool, folder: str) -> Parts:
-    """As a part of a process of its own, so that the one that asks stays small."""
+    """Write the weights in a separate process, so that the calling process stays small."""
 
     def write() -> Sizes:
         import torch
@@ -58,7 +58,7 @@ def weight_writer(name: Name, tiny: bool, folder: str) -> Parts:
         config = torch_config(name, tiny)
         model = (SiglipModel if name == "siglip-b16" else CLIPModel)(config)
         with torch.no_grad():
-            model.logit_scale.fill_(4.6)  # about what the published models have
+            model.logit_scale.fill_(4.6)  # about the value of the published models
         model.save_pretrained(Path(folder))
         vision, is_clip = config.vision_config, name == "clip-b32"
         return Sizes(
@@ -74,7 +74,7 @@ def weight_writer(name: Name, tiny: bool, folder: str) -> Parts:
 
 
 def torch_model(folder: str) -> Any:
-    """As a user of transformers would: float32, its default attention, all cores."""
+    """Load as a user of transformers would: float32, its default attention, all cores."""
     import torch
     from transformers import AutoModel
 

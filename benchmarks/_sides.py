@@ -1,8 +1,8 @@
-"""What the benchmarks beside PyTorch share: two programs in two processes that take turns.
+"""Harness of the benchmarks against PyTorch: two programs in two processes that take turns.
 
-Each side lives in a process of its own, so that its peak memory is its own, and works only when it
-is told to, so that both have all the cores. Turns alternate (A, B, B, A, ...), so that a machine
-which is slower for a while is slower for both. This file imports neither jax nor torch.
+Each side runs in its own process, so that its peak memory can be measured, and works only when it
+is told to, so that both have all cores. Turns alternate (A, B, B, A, ...), so that a temporary
+slowdown of the machine affects both. This file imports neither jax nor torch.
 """
 
 import multiprocessing
@@ -20,13 +20,13 @@ from unittest import mock
 
 from rich.console import Console
 
-from ttm_jax.host_memory import with_huge_pages
+from ttm_jax.cli.huge_pages import with_huge_pages
 
 Parts = Mapping[str, Callable[[], Any]]
 
 
 def _serve(setup: Callable[..., Parts], args: tuple, connection: Any) -> None:
-    """In the child: set up, then do the named part whenever asked, and say how long it took."""
+    """In the child: set up, then run the named part on request and report the time it took."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
@@ -43,7 +43,7 @@ def _serve(setup: Callable[..., Parts], args: tuple, connection: Any) -> None:
 
 
 class Side:
-    """A program in a process of its own: `setup(*args)` makes its parts, `run` does one of them."""
+    """A program in its own process: `setup(*args)` returns its parts, `run` runs one of them."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Side:
         *args: Any,
         huge_pages: bool = False,
     ) -> None:
-        """`huge_pages` as the commands of this project set them for themselves."""
+        """`huge_pages`: as the commands of this project set them for themselves."""
         self.name, self.peak_gb = name, 0.0
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
@@ -64,7 +64,7 @@ class Side:
         self.parts = self._receive()[1]
 
     def run(self, part: str) -> tuple[float, Any]:
-        """Seconds, and what the part returned."""
+        """Return the seconds and the result of the part."""
         self._connection.send(part)
         seconds, result, self.peak_gb = self._receive()
         return seconds, result
@@ -80,7 +80,7 @@ class Side:
             self._process.join()
             raise SystemExit(
                 f"{self.name}: the process ended with code {self._process.exitcode} "
-                "(-9 usually means that memory ran out)"
+                "(-9 usually means out of memory)"
             ) from None
         if message[0] is None:
             raise SystemExit(f"{self.name} failed:\n{message[1]}")
@@ -88,7 +88,7 @@ class Side:
 
 
 def take_turns(sides: list[Side], part: str, repeats: int) -> list[list[float]]:
-    """Seconds of every repetition, a list a side; nothing is left out: warm up before."""
+    """Seconds of every repetition, one list per side. All are included: warm up first."""
     seconds: list[list[float]] = [[] for _ in sides]
     for turn in range(repeats):
         order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
@@ -98,7 +98,7 @@ def take_turns(sides: list[Side], part: str, repeats: int) -> list[list[float]]:
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:
-    """How many times faster we are: the median over turns, each turn against its neighbour."""
+    """How many times faster we are: the median over pairs of neighbouring turns."""
     return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
 
 
@@ -108,7 +108,7 @@ def spread(ours: list[float], theirs: list[float]) -> str:
 
 
 def peak_gb() -> float:
-    """The most memory that this process has had, in GB (2**30 bytes)."""
+    """Peak memory of this process in GB (2**30 bytes)."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**30 if sys.platform == "darwin" else 2**20)
 
@@ -118,7 +118,7 @@ def cores() -> int:
 
 
 def machine() -> str:
-    """What the numbers were measured on, and how busy it was, in one line."""
+    """One line that describes the machine and its load."""
     name, memory = platform.processor() or platform.machine(), 0
     for line in _lines("/proc/cpuinfo"):
         if line.startswith("model name"):
@@ -135,7 +135,7 @@ def machine() -> str:
 
 
 def make_console() -> Console:
-    """Wide enough for the tables also where there is no terminal."""
+    """A console wide enough for the tables, even without a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=110)
 

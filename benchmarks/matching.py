@@ -1,10 +1,10 @@
-"""Speed of matching and metrics: against a loop over groups and vectorised numpy, and globally.
+"""Speed of matching and metrics, compared with a loop over groups and with vectorised numpy.
 
     python benchmarks/matching.py
 
 Groups: best matching, margin and all metrics of 1,000,000 groups of 2 x 2 and 200,000 of 4 x 4. All
-versions must give the same counts. Global: one assignment of n images to n captions, with the check
-which pairs are settled; each size in a process of its own, for its peak memory.
+versions must give the same counts. Global: one assignment of n images to n captions, including the
+check which pairs are unique; each size runs in its own process, to measure its peak memory.
 """
 
 import itertools
@@ -21,13 +21,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ttm_jax import over_groups
-from ttm_jax.matching import match_global
-from ttm_jax.metrics import evaluate
-from ttm_jax.scores import diagonal
+from ttm_jax.matching.checks import diagonal
+from ttm_jax.matching.match import match_global
+from ttm_jax.matching.metrics import evaluate
 
 GROUPS = ((1_000_000, 2), (200_000, 4))
-LOOP_SAMPLE = 4_000  # groups that the loop is timed on; its time is extrapolated from them
+LOOP_SAMPLE = 4_000  # groups used to time the loop; the result is extrapolated
 
 
 def one_group(s: np.ndarray) -> tuple[bool, bool, bool, bool, int]:
@@ -46,7 +45,7 @@ def by_loop(scores: np.ndarray) -> list[int]:
 
 
 def by_arrays(scores: np.ndarray) -> list[int]:
-    """The same on all groups at once, with the axes as they come."""
+    """The same for all groups at once, with the axes in their original order."""
     side = scores.shape[1]
     rows = np.arange(side)
     matchings = np.array(list(itertools.permutations(range(side))))
@@ -84,20 +83,14 @@ def time_groups(console: Console) -> None:
         sample = scores[:LOOP_SAMPLE]
         loop = seconds(lambda s=sample: by_loop(s), 7) * groups / LOOP_SAMPLE
         arrays = seconds(lambda s=scores: by_arrays(s), 5)
-        first = seconds(lambda s=scores: by_ttm_jax(s), 1)
-        compiled = seconds(lambda s=scores: by_ttm_jax(s), 25)
-        compile_from, over_groups.COMPILE_FROM = over_groups.COMPILE_FROM, sys.maxsize
-        uncompiled = seconds(lambda s=scores: by_ttm_jax(s), 15)
-        over_groups.COMPILE_FROM = compile_from
+        ours = seconds(lambda s=scores: by_ttm_jax(s), 25)
         if by_loop(sample) != by_ttm_jax(sample) or by_arrays(scores) != by_ttm_jax(scores):
             raise SystemExit("the versions disagree")
         label = f"{groups:,} of {side}x{side}"
         for name, took in (
             ("loop", loop),
             ("vectorised numpy", arrays),
-            ("ttm_jax", compiled),
-            ("first call", first),
-            ("uncompiled", uncompiled),
+            ("ttm_jax", ours),
         ):
             table.add_row(label, name, f"{took:.4f}", f"{loop / took:.0f}", f"{arrays / took:.2f}")
             label = ""
@@ -105,17 +98,17 @@ def time_groups(console: Console) -> None:
 
 
 def global_scores(n: int) -> np.ndarray:
-    """Like the logits of a weak model: inner products, the images with more noise than signal."""
+    """Similar to the logits of a weak model: inner products, with more noise than signal."""
     rng = np.random.default_rng(0)
     text = rng.normal(size=(n, 64)).astype(np.float32)
     image = text + 2.0 * rng.normal(size=(n, 64)).astype(np.float32)
     scores = image @ text.T
-    scores /= 8  # in place: the peak memory is measured
+    scores /= 8  # in place, because the peak memory is measured
     return scores
 
 
 def measure_global(n: int) -> dict[str, float]:
-    """Run in a process of its own."""
+    """Measure one size; run in a separate process."""
     from scipy.optimize import linear_sum_assignment
 
     scores = global_scores(n)
@@ -140,9 +133,9 @@ def measure_global(n: int) -> dict[str, float]:
 
 def time_global(console: Console, sizes: tuple[int, ...]) -> None:
     table = Table(
-        box=SIMPLE_HEAD, title="Global assignment of n images to n captions, with settled pairs"
+        box=SIMPLE_HEAD, title="Global assignment of n images to n captions, with unique pairs"
     )
-    for name in ("n", "seconds", "of scipy's", "peak GB", "GB beside scores", "right"):
+    for name in ("n", "seconds", "of scipy's", "peak GB", "GB besides scores", "right"):
         table.add_column(name, justify="right")
     for n in sizes:
         done = subprocess.run(
@@ -167,8 +160,8 @@ def main(sizes: tuple[int, ...] = (800, 2_000, 5_000, 10_000), measure: int | No
     """Time groups and global assignments.
 
     Args:
-        sizes: the n of the global assignments.
-        measure: used by the program itself: measure one size and print JSON.
+        sizes: values of n for the global assignments.
+        measure: for internal use: measure one size and print JSON.
     """
     if measure is not None:
         print(json.dumps(measure_global(measure)))

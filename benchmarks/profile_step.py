@@ -1,12 +1,12 @@
-"""Where the time of a training step goes, part by part, beside PyTorch.
+"""Time of a training step by part, compared with PyTorch.
 
     python benchmarks/profile_step.py                     # SigLIP-B16, 8 pairs
     python benchmarks/profile_step.py --model clip-b32
 
 Parts of one block of the image tower (attention without and with its projections, MLP, norm, the
-whole block), both towers, the whole loss with its gradient, and AdamW. "forward" computes the
-outputs alone; "both" also the gradients with respect to all parameters and the input. GFLOP/s
-counts the matrix products.
+whole block), both towers, the whole loss with its gradient, and AdamW. "forward" computes only the
+outputs; "both" also the gradients with respect to all parameters and the input. GFLOP/s counts the
+matrix products.
 """
 
 import statistics
@@ -30,7 +30,7 @@ PARTS = (
 
 
 def jax_parts(folder: str, batch: int) -> Parts:
-    """The package's own modules, each compiled alone."""
+    """The package's own modules, each compiled separately."""
     import ttm_jax
 
     model = ttm_jax.load_model(folder)
@@ -38,7 +38,7 @@ def jax_parts(folder: str, batch: int) -> Parts:
 
 
 def _jax_calls(name: str, function: Any, *args: Any) -> Parts:
-    """`function(*args)`, alone and with the gradient with respect to all of `args`."""
+    """`function(*args)` without and with the gradient with respect to all of `args`."""
     import jax
     import jax.numpy as jnp
 
@@ -59,7 +59,7 @@ def _wait(function: Any, *args: Any) -> None:
 
 
 def _jax_block(model: Any, batch: int) -> Parts:
-    """The first block of the image tower and what is in it."""
+    """The first block of the image tower and its parts."""
     import jax
     import jax.numpy as jnp
 
@@ -130,9 +130,11 @@ def _jax_step(model: Any, batch: int) -> Parts:
     import jax.numpy as jnp
     import numpy as np
 
-    from ttm_jax import TTMConfig, sharding, train
+    from ttm_jax import TTMConfig
     from ttm_jax.data.groups import GroupedDataset
-    from ttm_jax.scorers.task import Examples
+    from ttm_jax.training import sharding, trainer
+    from ttm_jax.training.optimizer import AdamW
+    from ttm_jax.training.task import Examples
 
     dataset = GroupedDataset.from_arrays(*_jax_inputs(model, batch))
     task = model.bind(dataset, TTMConfig(batch_groups=batch), sharding.make_mesh(), 0)
@@ -142,10 +144,11 @@ def _jax_step(model: Any, batch: int) -> Parts:
     loss = jax.jit(lambda *args: task.objective.value_and_grad(*args)[0])
     gradient = jax.jit(task.objective.value_and_grad)
 
-    adam = train.AdamW()
-    update = jax.jit(partial(train._update, adam.transformation()), donate_argnums=0)
-    state = [train.Trainer(task, adam).start(task.initial.trained)]
-    grads = jax.tree.map(lambda p: jnp.full_like(p, 1e-3), state[0].trained)
+    adam = AdamW()
+    start = trainer.Trainer(task, adam).start(task.initial.trained)
+    state = [(start.trained, start.optimizer)]
+    grads = jax.tree.map(lambda p: jnp.full_like(p, 1e-3), start.trained)
+    update = jax.jit(lambda s, g, lr: adam.update(s[0], g, s[1], lr), donate_argnums=0)
 
     def step() -> None:
         state[0] = jax.block_until_ready(update(state[0], grads, jnp.float32(1e-5)))
@@ -275,10 +278,10 @@ def main(
 
     Args:
         model: siglip-b16 or clip-b32, with random weights.
-        batch: pairs.
-        repeats: turns; medians are shown.
-        parts: only those whose names begin like this ("attention", "loss", "AdamW").
-        quick: a tiny model, to see that it runs.
+        batch: number of pairs.
+        repeats: number of turns; medians are shown.
+        parts: only parts whose names start with one of these ("attention", "loss", "AdamW").
+        quick: use a tiny model, to check that the benchmark runs.
     """
     console = make_console()
     console.print(f"{model}{' (tiny)' if quick else ''}, {batch} pairs, {machine()}")

@@ -1,14 +1,14 @@
-"""Scoring speed beside transformers + PyTorch: images/s, captions/s, and whole datasets.
+"""Scoring speed compared with transformers and PyTorch: images/s, captions/s, whole datasets.
 
     python benchmarks/scoring.py                    # SigLIP-B16 and CLIP-B32, minutes on 2 cores
     python benchmarks/scoring.py --groups 100 --models clip-b32
     python benchmarks/scoring.py --quick            # tiny models: does it run?
 
 Two kinds of data. 2x2: every image and caption is distinct, as in Winoground. 1x4: an image with
-four captions, and the same four captions serve four images, as in WhatsUp. PyTorch encodes batch by
-batch what the groups list, under `inference_mode`, CLIP's captions padded to the longest of the
-batch; ttm_jax is called as `model.score_arrays`. Both start from pixels and token ids in memory,
-work in float32, and must agree.
+four captions, and the same four captions are shared by four images, as in WhatsUp. PyTorch encodes
+the entries of the groups batch by batch under `inference_mode`, with CLIP's captions padded to the
+longest of the batch; ttm_jax is called as `model.score_arrays`. Both start from pixels and token
+ids in memory, use float32, and must agree.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,20 @@ from rich.table import Table
 
 Shape = Literal["2x2", "1x4"]
 SHAPES: dict[Shape, tuple[int, int]] = {"2x2": (2, 2), "1x4": (1, 4)}
-SHARED = 4  # images that have the same captions in the 1x4 data
+SHARED = 4  # images that share their captions in the 1x4 data
 BATCH = 16  # images, or captions, that PyTorch encodes at once
-AGREE = 1e-3  # logits of the two sides, at a scale of 100
+AGREE = 1e-3  # tolerance between the logits of the two sides, at a scale of 100
 
 
 @dataclass(frozen=True)
 class Data:
-    """How to make the arrays: each process makes its own from the same seed."""
+    """Recipe for the arrays: each process makes its own from the same seed."""
 
     sizes: Sizes
     groups: int
 
     def arrays(self, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-        """Normalised pixels [N, S, S, 3] and ids [M, L], group after group."""
+        """Normalised pixels [N, S, S, 3] and ids [M, L], ordered by group."""
         rng = np.random.default_rng(0)
         images, texts = SHAPES[shape]
         size = self.sizes.image_size
@@ -53,7 +53,7 @@ class Data:
 
 
 def within_groups(logits: np.ndarray, shape: Shape) -> np.ndarray:
-    """scores[group, image, text] out of those of everything against everything."""
+    """Extract scores[group, image, text] from the logits of all images and captions."""
     images, texts = SHAPES[shape]
     by_group = logits.reshape(-1, images, logits.shape[1] // texts, texts)
     every = np.arange(len(by_group))
@@ -65,7 +65,7 @@ def jax_parts(folder: str, data: Data) -> Parts:
     import jax.numpy as jnp
 
     import ttm_jax
-    from ttm_jax.scorers.contrastive import default_batch_size, encode
+    from ttm_jax.scorers.contrastive.model import default_batch_size, encode
 
     model = ttm_jax.load_model(folder)
     variables = {"params": jax.tree.map(jnp.asarray, model.params)}
@@ -101,7 +101,7 @@ def torch_parts(folder: str, data: Data) -> Parts:
         return model.get_image_features(pixels.permute(0, 3, 1, 2)).pooler_output
 
     def text(ids: Any) -> Any:
-        if eos is not None:  # as the tokenizer pads by `padding=True`
+        if eos is not None:  # like the tokenizer with `padding=True`
             ids = ids[:, : int((ids == eos).int().argmax(dim=1).max()) + 1]
         return model.get_text_features(ids.long()).pooler_output
 
@@ -142,7 +142,7 @@ def measure(name: Name, groups: int, repeats: int, tiny: bool, table: Table) -> 
             ours, theirs = take_turns(sides, part, repeats)
             count, unit = (groups, "groups/s") if part in SHAPES else (2 * groups, f"{part}/s")
             rates = [f"{count / median(seconds):.2f}" for seconds in (ours, theirs)]
-            # What the first call takes beyond the others: compilation, for us.
+            # What the first call takes in addition: compilation, on our side.
             beyond = f"{max(0.0, first[0] - median(ours)):.1f}"
             ratios = (f"{ratio(ours, theirs):.2f}", spread(ours, theirs))
             table.add_row(label, f"{part}: {unit}", *rates, *ratios, beyond)
@@ -163,13 +163,13 @@ def check_agreement(label: str, part: str, results: tuple[Any, ...]) -> None:
 def main(
     models: tuple[Name, ...] = NAMES, groups: int = 16, repeats: int = 5, quick: bool = False
 ) -> None:
-    """Time both sides, turn by turn.
+    """Time both sides in alternating turns.
 
     Args:
         models: siglip-b16, clip-b32, with random weights.
         groups: groups of each kind of data; 2x2 has twice as many images and captions.
-        repeats: turns; medians are shown.
-        quick: tiny models, few groups, two turns.
+        repeats: number of turns; medians are shown.
+        quick: use tiny models, few groups and two turns.
     """
     groups, repeats = (min(groups, 6), min(repeats, 2)) if quick else (groups, repeats)
     console = make_console()
@@ -180,7 +180,7 @@ def main(
     for name in models:
         measure(name, groups, repeats, quick, table)
     console.print(table)
-    console.print("ratio: how many times faster ttm_jax is, median over the turns")
+    console.print("ratio: how many times faster ttm_jax is (median over turns)")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""A whole Test-Time Matching run beside a plain PyTorch loop: wall time and peak memory.
+"""A whole Test-Time Matching run compared with a plain PyTorch loop: wall time and peak memory.
 
     python benchmarks/ttm.py                        # SigLIP-B16 on 2x2, CLIP-B32 on 1x4; long
     python benchmarks/ttm.py --models clip-b32 --groups 48 --epochs 4
     python benchmarks/ttm.py --quick                # tiny models: does it run?
 
-Three iterations over a few dozen groups, from pictures in memory. The PyTorch loop works the way
-such loops are usually written: every batch resizes its pictures anew, captions are padded to the
-model's full length, and the model is scored twice an iteration, once to report and once to match.
-Both sides train in float32 on the same data with the same settings and must select the same groups.
+Three iterations over a few dozen groups, from images in memory. The PyTorch loop is written the way
+such loops usually are: every batch resizes its images again, captions are padded to the model's
+full length, and the model is scored twice per iteration, once to report and once to match. Both
+sides train in float32 on the same data with the same settings and must select the same groups.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 SHAPES: dict[Name, tuple[int, int]] = {"siglip-b16": (2, 2), "clip-b32": (1, 4)}
-SHARED = 4  # groups of 1x4 that have the same captions, as in WhatsUp
+SHARED = 4  # groups of 1x4 that share their captions, as in WhatsUp
 PICTURE = (320, 240)
 SCORE_BATCH = 16
-# What is taken off the first run; tracing is not, because traces nest and would count twice.
+# Events subtracted from the first run; not tracing, because traces nest and would count twice.
 COMPILING = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
@@ -36,7 +36,7 @@ COMPILING = (
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be run, the same for both sides."""
+    """The workload, identical for both sides."""
 
     name: Name
     sizes: Sizes
@@ -52,7 +52,7 @@ class Work:
         return SHAPES[self.name]
 
     def pictures(self) -> list[Any]:
-        """Smooth random pictures, image after image."""
+        """Smooth random images, ordered by group."""
         from PIL import Image
 
         rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def jax_parts(folder: str, work: Work) -> Parts:
 
 
 class PlainLoop:
-    """The PyTorch side: Algorithm 1 with nothing kept and nothing shared."""
+    """The PyTorch side: Algorithm 1 without caching or sharing."""
 
     def __init__(self, folder: str, work: Work) -> None:
         import torch
@@ -123,13 +123,13 @@ class PlainLoop:
         self.model = torch_model(folder)
         self.pictures = work.pictures()
         ids, index = work.captions()
-        self.ids = torch.from_numpy(ids[index.reshape(-1)]).long()  # as the groups list them
+        self.ids = torch.from_numpy(ids[index.reshape(-1)]).long()  # as listed by the groups
 
     def run(self) -> dict[str, Any]:
         import torch
 
         work, counts = self.work, []
-        self.model = torch_model(self.folder)  # start anew
+        self.model = torch_model(self.folder)  # start from the initial weights
         tau_1 = None
         for iteration in range(work.iterations):
             self.scores()  # to report
@@ -168,7 +168,7 @@ class PlainLoop:
                 yield self.pixels(rows.reshape(-1)), self.ids[chosen.reshape(-1)]
 
     def scores(self) -> np.ndarray:
-        """scores[group, image, text], every image and caption of every group encoded."""
+        """scores[group, image, text]; encodes every image and caption of every group."""
         import torch
 
         model, found = self.model, []
@@ -187,7 +187,7 @@ class PlainLoop:
 
 
 def best_matching(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of 2x2 or 1xk groups: the caption of each image, and the margin."""
+    """The caption of each image and the margin, for 2x2 or 1xk groups."""
     if scores.shape[1] == 1:
         ordered = np.sort(scores[:, 0], axis=1)
         return scores.argmax(axis=2), ordered[:, -1] - ordered[:, -2]
@@ -200,7 +200,7 @@ def torch_parts(folder: str, work: Work) -> Parts:
 
 
 def measure(work_of: Any, name: Name, repeats: int, tiny: bool, table: Table) -> None:
-    """Add the rows of one model; the first run of each side is not among the turns."""
+    """Add the rows of one model; the first run of each side does not count as a turn."""
     with TemporaryDirectory() as folder:
         writer = Side("weights", weight_writer, name, tiny, folder)
         work = work_of(name, writer.run("write")[1])
@@ -238,15 +238,15 @@ def main(
     repeats: int = 1,
     quick: bool = False,
 ) -> None:
-    """Run both sides, turn by turn.
+    """Run both sides in alternating turns.
 
     Args:
         models: siglip-b16 (on 2x2), clip-b32 (on 1x4), with random weights.
-        groups: groups of the dataset.
-        batch: groups in a training batch.
-        epochs: over the selected groups, in each of the three iterations.
-        repeats: whole runs of each side, after a first one that has the compilation in it.
-        quick: tiny models, few groups.
+        groups: number of groups in the dataset.
+        batch: groups per training batch.
+        epochs: epochs over the selected groups in each of the three iterations.
+        repeats: whole runs of each side, after a first one that includes compilation.
+        quick: use tiny models and few groups.
     """
     if quick:
         groups, batch, epochs = min(groups, 8), min(batch, 4), min(epochs, 2)
@@ -262,7 +262,7 @@ def main(
     for name in models:
         measure(work_of, name, repeats, quick, table)
     console.print(table)
-    console.print("ratio: PyTorch's number by ours; above 1 we are faster, or smaller")
+    console.print("ratio: PyTorch's value divided by ours; above 1 ttm_jax is faster or smaller")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""VQAScore speed: shared prefixes beside the plain way, and beside transformers + PyTorch.
+"""VQAScore speed: shared prefixes compared with whole prompts, and with transformers and PyTorch.
 
-    python benchmarks/vqascore.py               # SmolVLM-256M, one tile an image; takes minutes
-    python benchmarks/vqascore.py --tiles 17    # as SmolVLM cuts a square picture
+    python benchmarks/vqascore.py               # SmolVLM-256M, one tile per image; takes minutes
+    python benchmarks/vqascore.py --tiles 17    # as SmolVLM splits a square image
     python benchmarks/vqascore.py --quick       # a tiny model: does it run?
 
-Every image is asked about 2, then 4 captions. "shared" is what `model.score` does: an image is read
-once, the questions after it. "plain" is the same model in JAX reading the whole prompt of every
-pair; PyTorch does so too, under `inference_mode`, with the last position's logits only. All start
-from tiles and token ids in memory, work in float32, and must agree.
+Every image is asked about 2, then 4 captions. "shared" is what `model.score` does: an image is
+encoded once and shared by its questions. "plain" is the same model in JAX on the whole prompt of
+every pair; PyTorch does the same under `inference_mode`, with only the last position's logits. All
+start from tiles and token ids in memory, use float32, and must agree.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from rich.table import Table
 
 CAPTIONS = (2, 4)
 IMAGE, PAD, YES, NO = 60, 2, 7, 8  # in the tiny and in the large vocabulary
-COMMON = 5  # tokens with which every question begins: 'Does this image show "'
-QUESTION = (22, 34)  # tokens of the rest, with the published tokenizer
-AGREE = 1e-3  # of each other, relative
-PAIRS_AT_ONCE = 4  # for those who read whole prompts
+COMMON = 5  # tokens that every question starts with: 'Does this image show "'
+QUESTION = (22, 34)  # range of the number of remaining tokens, with the published tokenizer
+AGREE = 1e-3  # relative tolerance between the sides
+PAIRS_AT_ONCE = 4  # for the sides that process whole prompts
 
 
 def torch_config(tiny: bool) -> Any:
@@ -63,7 +63,7 @@ def torch_config(tiny: bool) -> Any:
 
 
 def weight_writer(tiny: bool, folder: str) -> Parts:
-    """As a part of a process of its own, so that the one that asks stays small."""
+    """Write the weights in a separate process, so that the calling process stays small."""
 
     def write() -> tuple[int, int]:
         import torch
@@ -81,7 +81,7 @@ def weight_writer(tiny: bool, folder: str) -> Parts:
 
 @dataclass(frozen=True)
 class Data:
-    """How to make the arrays: each process makes its own from the same seed."""
+    """Recipe for the arrays: each process makes its own from the same seed."""
 
     images: int
     tiles: int
@@ -102,7 +102,7 @@ class Data:
         return pixels, prefixes, [list(rng.integers(9, IMAGE, n)) for n in lengths]
 
     def pairs(self, captions: int) -> np.ndarray:
-        """Each image with captions of its own."""
+        """Each image with its own captions."""
         image = np.repeat(np.arange(self.images), captions)
         return np.stack([image, np.arange(len(image))], axis=1).astype(np.int32)
 
@@ -121,12 +121,12 @@ def _load(folder: str) -> tuple[Any, Any]:
 def shared_parts(folder: str, data: Data) -> Parts:
     import jax
 
-    from ttm_jax import sharding
-    from ttm_jax.scorers.vqa_inputs import QUESTION_BUCKET, Pools, Sizes
-    from ttm_jax.scorers.vqa_memory import images_at_once
-    from ttm_jax.scorers.vqa_scoring import VQA, score_pairs
-    from ttm_jax.vlm_images import TileProcessor
-    from ttm_jax.vlm_prompt import lengths, pad
+    from ttm_jax.inputs.vlm_images import TileProcessor
+    from ttm_jax.inputs.vlm_prompt import lengths, pad
+    from ttm_jax.scorers.vqa.inputs import QUESTION_BUCKET, Pools, Sizes
+    from ttm_jax.scorers.vqa.memory import images_at_once
+    from ttm_jax.scorers.vqa.scoring import VQA, score_pairs
+    from ttm_jax.training import sharding
 
     module, state = _load(folder)
     mesh = sharding.make_mesh(jax.devices()[:1])
@@ -155,8 +155,8 @@ def shared_parts(folder: str, data: Data) -> Parts:
 
 def _whole_prompts(data: Data, captions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normalised tiles, ids and lengths of the whole prompts, padded on the right."""
-    from ttm_jax.preprocess import normalise
-    from ttm_jax.vlm_prompt import lengths, pad
+    from ttm_jax.inputs.preprocess import normalise
+    from ttm_jax.inputs.vlm_prompt import lengths, pad
 
     pixels, prefixes, questions = data.arrays(captions)
     prompts = [prefixes[i] + questions[t] for i, t in data.pairs(captions)]
@@ -208,7 +208,7 @@ def torch_parts(folder: str, data: Data) -> Parts:
         found = []
         for i in range(0, len(ids), PAIRS_AT_ONCE):
             part = slice(i, i + PAIRS_AT_ONCE)
-            # Padded on the left, so that the answer follows the last position of every row.
+            # Pad on the left, so that the answer follows the last position of every row.
             rows = [row[:n] for row, n in zip(ids[part], length[part], strict=True)]
             longest = max(map(len, rows))
             left = [np.pad(row, (longest - len(row), 0), constant_values=PAD) for row in rows]
@@ -236,18 +236,18 @@ def check_agreement(captions: int, results: tuple[np.ndarray, ...]) -> None:
 
 
 def main(images: int = 4, tiles: int = 1, repeats: int = 3, quick: bool = False) -> None:
-    """Time the three ways, turn by turn.
+    """Time the three variants in alternating turns.
 
     Args:
-        images: different pictures, each with captions of its own.
-        tiles: tiles of a picture: 1 without splitting, 17 for a square, 13 for 4:3.
-        repeats: turns; medians are shown.
-        quick: a tiny model, few pictures, two turns.
+        images: number of different images, each with its own captions.
+        tiles: tiles per image: 1 without splitting, 17 for a square, 13 for 4:3.
+        repeats: number of turns; medians are shown.
+        quick: use a tiny model, few images and two turns.
     """
     images, repeats = (min(images, 3), min(repeats, 2)) if quick else (images, repeats)
     console = make_console()
     console.print(machine())
-    table = Table(box=SIMPLE_HEAD, title=f"VQAScore, {tiles} tiles an image")
+    table = Table(box=SIMPLE_HEAD, title=f"VQAScore, {tiles} tiles per image")
     for column in ("captions", "pairs/s", "plain", "PyTorch", "x plain", "", "x PyTorch", ""):
         table.add_column(column, justify="right")
     with TemporaryDirectory() as folder:
@@ -274,7 +274,7 @@ def main(images: int = 4, tiles: int = 1, repeats: int = 3, quick: bool = False)
             side.close()
     console.print(table)
     console.print(f"peak memory, GB: {memory}")
-    console.print("x: how many times faster the shared way is, median over the turns and range")
+    console.print("x: how many times faster the shared variant is (median over turns and range)")
 
 
 if __name__ == "__main__":

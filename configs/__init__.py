@@ -6,9 +6,9 @@ longer = dataclasses.replace(preset.ttm, iterations=20)
 """
 
 from configs import global_matching, main_2x2, smolvlm, sugarcrepe_1x2, whatsup_1x4, whatsup_2x2
-from configs.models import MODELS
 from configs.preset import Preset
 from ttm_jax.config import Matching
+from ttm_jax.data.paper.models import MODELS
 from ttm_jax.errors import InputError
 
 __all__ = ["MODELS", "PRESETS", "Preset", "find_preset"]

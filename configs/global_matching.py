@@ -2,6 +2,13 @@
 
 Here tau is a share: the top 1 - tau of the pairs is selected (Sec. 3.2.1).
 Results in Table 3, hyperparameters in Table 7.
+
+Optimizer state: App. B.1 says that it is reset at each iteration "with the exception of SigLIP-B16
+on Winoground", and not whether that includes the run of this table. It is reset here. The same
+section lists "MMVP-VLM with SigLIP-B16" and "MMVP-VLM with SigLIP-B16 under global matching" as two
+augmented runs, so a model and a dataset alone name the grouped run. The other reading is
+
+python -m experiments.global_siglip --dataset winoground --keep-opt-state on --run-dir runs/kept
 """
 
 from dataclasses import replace

@@ -10,7 +10,7 @@ TABLE = "main_2x2"
 
 PRESETS = (
     Preset(TABLE, "winoground", "clip_b16", TTMConfig(tau_1=0.9, lr=2e-5, epochs=30)),
-    # The only run that keeps the optimizer's moments from one iteration to the next.
+    # The only run that keeps the optimizer state; configs/global_matching.py says why the only one.
     Preset(
         TABLE,
         "winoground",

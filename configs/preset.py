@@ -12,9 +12,9 @@ class Preset:
     table: str
     """The table of results that the run belongs to."""
     dataset: str
-    """A name in `ttm_jax.data.benchmarks.BENCHMARKS`; global matching dissolves its groups."""
+    """A name in `BENCHMARKS` (data.benchmarks.catalogue); global matching dissolves its groups."""
     model: str
-    """A name in `configs.models.MODELS`."""
+    """A name in `MODELS` (ttm_jax.data.paper.models)."""
     ttm: TTMConfig
 
     @property

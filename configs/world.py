@@ -7,9 +7,9 @@ benchmarks that are drawn from the same variant have different seeds, so differe
 from dataclasses import dataclass, replace
 
 from configs.preset import Preset
-from configs.small import small_config
 from ttm_jax.config import TTMConfig
-from ttm_jax.data.benchmarks import find_benchmark
+from ttm_jax.data.benchmarks.catalogue import find_benchmark
+from ttm_jax.small.settings import small_config
 
 
 @dataclass(frozen=True)

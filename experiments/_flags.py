@@ -2,52 +2,77 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from ttm_jax.errors import InputError
+from experiments._checks import check_at_least, check_seeds
+from ttm_jax.cli.options import Switch, option
+from ttm_jax.config import Placement
+
+Exif = Literal["on", "off", "as-published"]
 
 
 @dataclass(frozen=True)
 class Flags:
     seeds: tuple[int, ...] = (0, 1, 2, 3)
-    """One run a seed; a seed decides the order of the batches. The paper has four runs."""
-    small: bool = False
-    """The same experiment with a small model on the procedural world: no download, minutes."""
-    iterations: int | None = None
-    """Another number of iterations than the paper's."""
-    limit: int | None = None
-    """Only the first so many groups, for a quick look."""
-    model: str | None = None
-    """Another checkpoint: hub id, Hugging Face folder, big_vision .npz, or a run of ours."""
-    data_dir: Path | None = None
-    """Where the benchmarks lie (default: $TTM_JAX_DATA or the user's cache; see prepare_data)."""
-    fetch: bool = True
-    """Fetch the benchmark if it is not there; --no-fetch stops and says how to get it."""
-    skip_broken: bool = False
+    """One run per seed; the seed decides the order of the batches. The paper has four runs."""
+    small: Switch = False
+    """Run the same experiment with a small model on the procedural world: no download, minutes."""
+    dry_run: Switch = False
+    """Load data and model, estimate time, memory and disk, and write nothing."""
+    model: Annotated[str | None, option("SOURCE", "the paper's")] = None
+    """Checkpoint to use: hub id, Hugging Face folder, big_vision .npz, or run folder."""
+    limit: Annotated[int | None, option("N", "all")] = None
+    """Use only the first N groups, for a quick look."""
+    iterations: Annotated[int | None, option("N", "the paper's")] = None
+    """Number of iterations."""
+    epochs: Annotated[int | None, option("N", "the paper's")] = None
+    """Passes over the selected groups per iteration."""
+    lr: Annotated[float | None, option("RATE", "the paper's")] = None
+    """Learning rate of the first iteration."""
+    tau_1: Annotated[float | None, option("TAU", "the paper's")] = None
+    """First threshold."""
+    keep_opt_state: Annotated[Literal["on", "off"] | None, option("on|off", "the paper's")] = None
+    """Keep the optimizer's moments from one iteration to the next."""
+    config: Annotated[Path | None, option("PATH", "the paper's settings")] = None
+    """Take all settings from the config.json of an earlier run; other flags go on top."""
+    dtype: Annotated[
+        Literal["float32", "bfloat16"] | None, option("float32|bfloat16", "float32")
+    ] = None
+    """Type of the computation; parameters stay float32."""
+    precision: Annotated[
+        Literal["highest", "high", "default"] | None, option("highest|high|default", "highest")
+    ] = None
+    """Precision of float32 matrix products, which matters on TPUs and recent GPUs."""
+    placement: Annotated[Placement | None, option("replicated|sharded", "replicated")] = None
+    """Keep parameters and optimizer state on every device, or split them over the devices."""
+    exif: Exif = "as-published"
+    """Apply the EXIF orientation of images: on, off, or as the paper's program does."""
+    data_dir: Annotated[Path | None, option("PATH", "$TTM_JAX_DATA or the user's cache")] = None
+    """Where the benchmarks are; see `ttm data`."""
+    fetch: Switch = True
+    """Do not download a missing benchmark; say how to get it and stop."""
+    skip_broken: Switch = False
     """Leave out groups whose images cannot be read; the summary lists them."""
-    run_dir: Path | None = None
-    """Where the runs go (default: runs/NAME, with --small runs/NAME_small)."""
-    resume: bool = True
-    """Take up runs that were stopped; --no-resume refuses a folder that holds one."""
-    one_per_device: bool = False
-    """Give each seed a device of its own and run them at the same time."""
-    tensorboard: bool = False
+    run_dir: Annotated[Path | None, option("PATH", "runs/NAME, or runs/NAME_small")] = None
+    """Where the runs go."""
+    resume: Switch = True
+    """Refuse a folder that already holds a run, instead of resuming it."""
+    one_per_device: Switch = False
+    """Run the seeds side by side, one per device."""
+    tensorboard: Switch = False
     """Write event files for TensorBoard into the run folders (extra `tensorboard`)."""
-    wandb: str | None = None
+    wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
-    quiet: bool = False
-    """No progress, only the table."""
+    quiet: Switch = False
+    """Print the table only, no progress."""
 
 
 def check(flags: Flags) -> None:
-    """Refuse what no experiment can mean, before anything is loaded."""
-    if not flags.seeds or len(set(flags.seeds)) < len(flags.seeds) or min(flags.seeds) < 0:
-        raise InputError(
-            f"--seeds {' '.join(map(str, flags.seeds))}: expected different whole numbers from 0"
-        )
-    for name in ("limit", "iterations"):
-        value = getattr(flags, name)
-        if value is not None and value < 1:
-            raise InputError(f"--{name} is {value}; expected at least 1")
+    """Refuse values that are wrong for every experiment, before anything is loaded."""
+    check_seeds(flags.seeds)
+    check_at_least("--limit", flags.limit)
+    check_at_least("--iterations", flags.iterations)
+    check_at_least("--epochs", flags.epochs)
 
 
 def root_of(flags: Flags, name: str) -> Path:

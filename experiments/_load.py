@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from configs.experiments import Arm
-from configs.models import MODELS
-from configs.small import GROUPS
 from configs.world import SMALL_MODELS, WORLD
 from experiments._flags import Flags
-from ttm_jax.data.benchmarks import (
+from ttm_jax.data.benchmarks.catalogue import (
     LoadedBenchmark,
     default_data_dir,
     find_benchmark,
@@ -18,6 +16,8 @@ from ttm_jax.data.benchmarks import (
 )
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.not_prepared import NotPrepared
+from ttm_jax.data.paper.models import MODELS
+from ttm_jax.small.settings import GROUPS
 
 SMALL_VLM = Path("runs/small_vlm")
 
@@ -28,19 +28,19 @@ class Data:
     facts: dict[str, Any]
     """For the summary: counts, label correction, groups that were skipped."""
     comparable: bool
-    """Whether it is the whole benchmark as the paper has it."""
+    """Whether it is the whole benchmark, with the paper's labels."""
 
 
 def load_data(arm: Arm, flags: Flags, correction: bool = True) -> Data:
-    """Read the benchmark, fetching it first if it is not there; or draw the world's groups."""
+    """Read the benchmark, fetching it first if it is missing; or draw the world's groups."""
     if flags.small:
         stand_in = WORLD[arm.preset.dataset]
         from ttm_jax.data import world
 
-        groups = min(flags.limit or GROUPS, GROUPS)
+        groups = GROUPS if flags.limit is None else min(flags.limit, GROUPS)
         dataset = world.make(stand_in.variant, groups, stand_in.seed)
         return Data(dataset, {"benchmark": dataset.name, "groups": len(dataset)}, False)
-    loaded = _load_or_fetch(arm.preset.dataset, flags, correction)
+    loaded = load_or_fetch(arm.preset.dataset, flags, correction)
     facts, dataset = loaded.summary(), loaded.dataset
     if flags.limit is not None:
         dataset = dataset.limit(flags.limit)
@@ -49,14 +49,21 @@ def load_data(arm: Arm, flags: Flags, correction: bool = True) -> Data:
     return Data(dataset, facts, as_paper)
 
 
-def _load_or_fetch(name: str, flags: Flags, correction: bool) -> LoadedBenchmark:
-    def load() -> LoadedBenchmark:
-        return load_benchmark(
-            name, flags.data_dir, skip_broken=flags.skip_broken, whatsup_correction=correction
-        )
+def read_benchmark(name: str, flags: Flags, correction: bool = True) -> LoadedBenchmark:
+    """The benchmark on disk, with what the flags say about it: the one place that loads one."""
+    return load_benchmark(
+        name,
+        flags.data_dir,
+        skip_broken=flags.skip_broken,
+        whatsup_correction=correction,
+        exif=flags.exif,
+    )
 
+
+def load_or_fetch(name: str, flags: Flags, correction: bool = True) -> LoadedBenchmark:
+    """The benchmark, downloaded first if it is missing and `--no-fetch` was not given."""
     try:
-        return load()
+        return read_benchmark(name, flags, correction)
     except NotPrepared:
         if not flags.fetch:
             raise
@@ -66,18 +73,18 @@ def _load_or_fetch(name: str, flags: Flags, correction: bool) -> LoadedBenchmark
     root = default_data_dir() if flags.data_dir is None else flags.data_dir.expanduser()
     print(f"{name}: fetching what is missing into {root}", file=sys.stderr, flush=True)
     prepare(find_benchmark(name), root, Options())
-    return load()
+    return read_benchmark(name, flags, correction)
 
 
 def model_source(arm: Arm, flags: Flags) -> str:
-    """What `load_model` is to be given, or "small-vlm"."""
+    """The argument for `load_model` below."""
     if flags.model is not None:
         return flags.model
     return (SMALL_MODELS if flags.small else MODELS)[arm.preset.model]
 
 
 def load_model(source: str) -> Any:
-    """The model; the small generative one is made if nobody has made it yet."""
+    """The model; the small generative one is made first if it does not exist yet."""
     from ttm_jax import load
 
     if source == "small-vlm":
@@ -86,7 +93,7 @@ def load_model(source: str) -> Any:
 
 
 def _made_vlm() -> Path:
-    from ttm_jax.console import Console
+    from ttm_jax.runs.console import Console
     from ttm_jax.small.vlm import RECIPE, small_vlm
 
     with Console() as console:

@@ -1,4 +1,4 @@
-"""How an experiment of the paper runs: data, model, a run a seed, and the row beside the paper's.
+"""How an experiment of the paper runs: data, model, one run per seed, the row beside the paper's.
 
     <run dir>/experiment.json     what is run
     <run dir>/summary.json        the numbers of all seeds, the paper's, and the verdicts
@@ -8,22 +8,31 @@ An experiment with several arms has such a folder for each, named by its label, 
 `results.csv` over all of them.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
-from configs.experiments import Arm, Experiment
+from configs.experiments import EXPERIMENTS, Arm, Experiment
 from experiments._flags import Flags, check, root_of
 from experiments._load import Data, load_data, load_model, model_source
+from experiments._settings import (
+    apply_flags,
+    change_scores,
+    describe,
+    differences,
+    ignore_computation,
+)
+from ttm_jax.cli.options import Switch, parse
 from ttm_jax.config import TTMConfig
+from ttm_jax.data.paper import find_result
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json, write_json, write_text
 
 if TYPE_CHECKING:
-    from ttm_jax.report.verdict import Comparison
+    from ttm_jax.engine.model import Model
+    from ttm_jax.report.tables.verdict import Comparison
 
 
 @dataclass(frozen=True)
@@ -34,42 +43,75 @@ class Plan:
     arm: Arm
     flags: Flags
     folder: Path
-    correction: bool = True
+    correction: Switch = True
     """Of the two images that WhatsUp A mislabels."""
 
     @property
     def config(self) -> TTMConfig:
-        return self.arm.config(self.flags.small).with_iterations(self.flags.iterations)
+        return apply_flags(self.arm.config(self.flags.small), self.flags)
 
     @property
     def source(self) -> str:
         return model_source(self.arm, self.flags)
 
+    @property
+    def changes(self) -> dict[str, tuple[Any, Any]]:
+        """Settings that flags have changed: name -> (now, usual)."""
+        found = differences(self.arm.config(self.flags.small), self.config, self.flags)
+        return {} if set(found) == {"iterations"} and self._has_row else found
+
+    @property
+    def _has_row(self) -> bool:
+        """Whether the paper has a row for this number of iterations: Table 11 has T = 3 and 5."""
+        preset, config = self.arm.preset, self.config
+        same = find_result(preset.dataset, preset.model, config.matching, config.iterations)
+        return self.arm.config() == preset.ttm and same is not None
+
+    def is_comparable(self, data: Data) -> bool:
+        """Whether the raw numbers should be the paper's."""
+        own = self.flags.small or self.flags.model is not None
+        return not own and data.comparable and not change_scores(self.changes)
+
     def note(self, data: Data) -> str:
-        """Why the numbers cannot be held against the paper's; empty if they can."""
+        """Why numbers cannot be compared with the paper's; empty if they can."""
         if self.flags.small:
             return "a small model on the procedural world"
         if self.flags.model is not None:
-            return "another model than the paper's"
-        return "" if data.comparable else "not the paper's data"
+            return "not the paper's model"
+        if not data.comparable:
+            few = f", only the first {len(data.dataset)} groups" if self.flags.limit else ""
+            return f"not the paper's data{few}"
+        return f"not the paper's settings: {describe(self.changes)}" if self.changes else ""
 
 
 def main(experiment: Experiment, about: str | None) -> None:
     """The whole command of an experiment without flags of its own."""
-    run_experiment(experiment, tyro.cli(Flags, description=about))
+    run_experiment(
+        experiment, parse(Flags, sys.argv[1:], f"python -m experiments.{experiment.name}", about)
+    )
 
 
 def run_experiment(experiment: Experiment, flags: Flags, correction: bool = True) -> None:
     """Run or resume every arm, then show all rows together."""
     check(flags)
     plans = make_plans(experiment, flags, correction)
+    if flags.dry_run:
+        show_outlooks(plans)
+        return
     rows = run_plans(plans)
     finish(rows, root_of(flags, experiment.name), experiment, len(plans) > 1)
 
 
 def make_plans(experiment: Experiment, flags: Flags, correction: bool = True) -> list[Plan]:
-    from configs.experiments import EXPERIMENTS
-
+    """One plan per arm; refuses flags that do not fit the experiment."""
+    if flags.config is not None and len(experiment.arms) > 1:
+        labels = ", ".join(arm.label for arm in experiment.arms)
+        raise InputError(f"--config is for one run, and {experiment.name} has {labels}; choose one")
+    for arm in experiment.arms:
+        for name in arm.changes:
+            if getattr(flags, name, None) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(f"{flag}: {experiment.name} varies it; leave the flag out")
     (whole,) = (e for e in EXPERIMENTS if e.name == experiment.name)
     root, single = root_of(flags, experiment.name), len(whole.arms) == 1
     suffix = "" if correction else "_as_released"
@@ -80,7 +122,7 @@ def make_plans(experiment: Experiment, flags: Flags, correction: bool = True) ->
 
 
 def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
-    """The rows; data and model are loaded once where several arms share them."""
+    """The rows; a model is loaded once where several arms share it."""
     rows: list[Comparison] = []
     models: dict[str, Any] = {}
     for plan in plans:
@@ -90,6 +132,25 @@ def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
             models = {plan.source: load_model(plan.source)}  # one at a time
         rows.append(run_plan(plan, data, models[plan.source]))
     return rows
+
+
+def show_outlooks(plans: Sequence[Plan]) -> None:
+    """What `--dry-run` prints: the estimated cost of every run, and nothing is written."""
+    from ttm_jax.engine.estimate import estimate
+    from ttm_jax.report.adaptation import outlook_text
+
+    models: dict[str, Any] = {}
+    for plan in plans:
+        data = load_data(plan.arm, plan.flags, plan.correction)
+        if plan.source not in models:
+            models = {plan.source: load_model(plan.source)}
+        config, model = plan.config, models[plan.source]
+        seeds = len(plan.flags.seeds)
+        print(f"{plan.experiment.name} {plan.arm.label}: {seeds} x the following, in {plan.folder}")
+        found = estimate(model, data.dataset, config)
+        print(outlook_text(data.dataset, plan.source, config, found), flush=True)
+        note = plan.note(data)
+        print(f"not compared with the paper: {note}\n" if note else "")
 
 
 def open_folder(plan: Plan, data: Data) -> None:
@@ -108,24 +169,26 @@ def open_folder(plan: Plan, data: Data) -> None:
         "iterations": plan.config.iterations,
         "data": data.facts,
     }
+    if plan.changes:
+        record["settings"] = {name: now for name, (now, _) in plan.changes.items()}
     path = plan.folder / "experiment.json"
     if path.exists():
         old = read_json(path)
-        different = [name for name in record if old.get(name) != record[name]]
+        different = [name for name in {**record, **old} if old.get(name) != record.get(name)]
         if different:
-            said = "; ".join(f"{name}: {old.get(name)} -> {record[name]}" for name in different)
+            said = "; ".join(f"{name}: {old.get(name)} -> {record.get(name)}" for name in different)
             raise InputError(f"{plan.folder} holds another experiment: {said}. Give another folder")
     write_json(path, record)
 
 
-def run_plan(plan: Plan, data: Data, model: Any) -> "Comparison":
+def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
     """Run or resume the seeds of an arm; its row, which is also in its summary.json."""
     import jax
 
-    from ttm_jax.console import Console
-    from ttm_jax.report.verdict import Comparison, compare, paper_row
-    from ttm_jax.seeds import run_seeds, summarise
-    from ttm_jax.trackers import open_trackers
+    from ttm_jax.engine.seeds import run_seeds, summarise
+    from ttm_jax.report.tables.verdict import Comparison, compare, paper_row
+    from ttm_jax.runs.console import Console
+    from ttm_jax.runs.trackers import open_trackers
 
     flags, preset, config = plan.flags, plan.arm.preset, plan.config
     title = f"{plan.experiment.name} {plan.arm.label}"
@@ -144,15 +207,17 @@ def run_plan(plan: Plan, data: Data, model: Any) -> "Comparison":
                 folder, f"{title} {seed}", tensorboard=flags.tensorboard, wandb=flags.wandb
             ),
         )
-    note = plan.note(data)
-    paper = None if note else paper_row(preset.dataset, preset.model, preset.ttm, config)
+    paper = None
+    if plan.is_comparable(data):
+        settings = ignore_computation(config, preset.ttm)
+        paper = paper_row(preset.dataset, preset.model, preset.ttm, settings)
     row = Comparison(
         data.dataset.name if flags.small else preset.dataset,
         plan.source if flags.small or flags.model else preset.model,
         plan.arm.title,
         flags.seeds,
         compare(results, paper),
-        note,
+        plan.note(data),
     )
     if jax.process_index() == 0:
         summary = {**summarise(results), "data": data.facts, "comparison": row.as_json()}
@@ -161,10 +226,10 @@ def run_plan(plan: Plan, data: Data, model: Any) -> "Comparison":
 
 
 def finish(rows: "Sequence[Comparison]", root: Path, experiment: Experiment, several: bool) -> None:
-    """The table on the screen and, of several arms, in files."""
+    """The table on the screen and, for several arms, in files."""
     import jax
 
-    from ttm_jax.report.comparison_table import csv_text, markdown, print_comparison
+    from ttm_jax.report.tables.beside_paper import csv_text, markdown, print_comparison
 
     if jax.process_index() != 0:
         return

@@ -3,35 +3,36 @@
     python -m experiments.ablation_coverage
     python -m experiments.ablation_coverage --small
 
-Nothing is trained: --seeds, --iterations and the trackers have no effect here.
+Nothing is trained: --seeds, the settings of training and the trackers have no effect here.
 """
 
-import tyro
+import sys
 
 from configs.experiments import ABLATION_COVERAGE
 from experiments._flags import Flags
-from experiments._raw import score_arms
-from ttm_jax.cli import run
+from experiments._raw import name_of_model, score_arms, write_summary
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import parse
 
 
 def main() -> None:
-    flags = tyro.cli(Flags, description=__doc__)
+    flags = parse(Flags, sys.argv[1:], "python -m experiments.ablation_coverage", __doc__)
     from functools import partial
 
     import numpy as np
 
-    from ttm_jax.data.score_arrays import ScoreFile
-    from ttm_jax.evaluation import evaluate
-    from ttm_jax.files import write_atomic, write_json
+    from ttm_jax.data.score_files.arrays import ScoreFile
+    from ttm_jax.engine.evaluation import evaluate
+    from ttm_jax.files import write_atomic
     from ttm_jax.report.score_report import report_groups
 
     for plan, data, (scores,) in score_arms(ABLATION_COVERAGE, flags, "group"):
         truth = data.dataset.blocks[0].truth
         metrics = evaluate((scores,), data.dataset, "group")
-        write_json(plan.folder / "summary.json", {"raw": metrics, "data": data.facts})
         assert truth is not None  # the benchmarks have it
         write_atomic(plan.folder / "scores.npz", partial(np.savez, scores=scores, truth=truth))
-        name = f"{data.dataset.name}, {plan.arm.preset.model}"
+        write_summary(plan, data, metrics)
+        name = f"{data.dataset.name}, {name_of_model(plan)}"
         figure = plan.folder / "coverage.png"
         report_groups(ScoreFile(scores, truth), name, "auto", as_json=False, figure=figure)
 

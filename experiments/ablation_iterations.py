@@ -7,15 +7,15 @@
 `--iterations N` leaves out the runs of more than N iterations.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Literal
-
-import tyro
 
 from configs.experiments import ABLATION_ITERATIONS
 from experiments._flags import Flags
 from experiments._paper import run_experiment
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import parse
 from ttm_jax.errors import InputError
 
 Dataset = Literal["winoground", "mmvp_vlm", "colorswap"]
@@ -28,7 +28,7 @@ class Args(Flags):
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
+    args = parse(Args, sys.argv[1:], "python -m experiments.ablation_iterations", __doc__)
     most = 10 if args.iterations is None else args.iterations
     arms = [
         arm.label

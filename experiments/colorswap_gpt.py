@@ -8,7 +8,7 @@ The key is in the environment (OPENAI_API_KEY). Any server that speaks the same 
 """
 
 from experiments._gpt import main
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
 
 if __name__ == "__main__":
     run(lambda: main("colorswap", "colorswap_gpt", __doc__))

@@ -4,15 +4,15 @@ python -m experiments.global_siglip --dataset mmvp_vlm
 python -m experiments.global_siglip --small
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
-
-import tyro
 
 from configs.experiments import GLOBAL_SIGLIP
 from experiments._flags import Flags
 from experiments._paper import run_experiment
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import parse
 
 Dataset = Literal["winoground", "mmvp_vlm", "colorswap"]
 
@@ -24,7 +24,7 @@ class Args(Flags):
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
+    args = parse(Args, sys.argv[1:], "python -m experiments.global_siglip", __doc__)
     run_experiment(GLOBAL_SIGLIP.only(args.dataset), args)
 
 

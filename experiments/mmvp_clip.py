@@ -6,7 +6,7 @@ python -m experiments.mmvp_clip --small
 
 from configs.experiments import MMVP_CLIP
 from experiments._paper import main
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
 
 if __name__ == "__main__":
     run(lambda: main(MMVP_CLIP, __doc__))

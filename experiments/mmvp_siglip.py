@@ -6,7 +6,7 @@ python -m experiments.mmvp_siglip --small
 
 from configs.experiments import MMVP_SIGLIP
 from experiments._paper import main
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
 
 if __name__ == "__main__":
     run(lambda: main(MMVP_SIGLIP, __doc__))

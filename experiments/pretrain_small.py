@@ -6,13 +6,13 @@ The folder is an ordinary Hugging Face folder; its `recipe.json` has every setti
 and what came out.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import tyro
-
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import option, parse
 
 STAGES = ("words", "reading", "together")
 
@@ -21,16 +21,16 @@ STAGES = ("words", "reading", "together")
 class Args:
     family: Literal["siglip", "clip"] = "siglip"
     """Which model."""
-    out: Path | None = None
-    """Folder to write (default: runs/small_<family>)."""
-    seed: int | None = None
-    """Another seed than the recipe's gives other weights of the same quality."""
-    steps: int | None = None
-    """Fewer steps of each stage, to try things."""
+    out: Annotated[Path | None, option("PATH", "runs/small_FAMILY")] = None
+    """Folder to write."""
+    seed: Annotated[int | None, option("N", "the recipe's")] = None
+    """Random seed; another one gives other weights of the same quality."""
+    steps: Annotated[int | None, option("N", "the recipe's")] = None
+    """Steps of each stage, for a quick trial."""
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
+    args = parse(Args, sys.argv[1:], "python -m experiments.pretrain_small", __doc__)
     from ttm_jax.small.pretrain import pretrain
     from ttm_jax.small.quality import measure
     from ttm_jax.small.recipe import RECIPES

@@ -8,59 +8,65 @@ The models ship with the package and were made by `python -m experiments.pretrai
 download. Runs go to runs/small/<variant>_<model>_<matching>.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-import tyro
-
-from ttm_jax.cli import run
+from experiments._checks import check_at_least, check_seeds
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Schedule
 
 
 @dataclass(frozen=True)
 class Args:
     variant: str = "color_swap"
-    """What the groups ask; `python -m experiments.make_world --list` shows all."""
+    """Which benchmark; `ttm world --list` shows all."""
     model: str = "small-siglip"
     """small-siglip, small-clip, or any other checkpoint."""
     matching: Literal["group", "global"] = "group"
     """Match within groups, or all images and captions at once."""
     seeds: tuple[int, ...] = (0, 1, 2, 3)
-    """Order of the batches; the data is the same for all."""
-    groups: int | None = None
-    """How many groups (default: as many as in the README's table)."""
+    """Seeds of the order of the batches; all use the same data."""
+    groups: Annotated[int | None, option("N", "200")] = None
+    """Groups per variant."""
     data_seed: int = 0
     """Another seed gives other groups of the same kind."""
-    iterations: int | None = None
-    """Fewer or more iterations."""
-    epochs: int | None = None
-    """Fewer or more epochs an iteration."""
-    lr: float | None = None
-    """Another learning rate."""
-    schedule: Schedule | None = None
+    iterations: Annotated[int | None, option("N", "5")] = None
+    """Number of iterations."""
+    epochs: Annotated[int | None, option("N", "10")] = None
+    """Epochs per iteration."""
+    lr: Annotated[float | None, option("RATE", "2e-4")] = None
+    """Learning rate."""
+    schedule: Annotated[Schedule | None, option("NAME", "linear")] = None
     """How the threshold moves: linear, cosine, constant or ascending."""
-    oracle: bool = False
-    """Select exactly the right matchings: a skyline that uses the labels."""
-    run_dir: Path | None = None
+    oracle: Switch = False
+    """Select exactly the correct matchings: an upper bound that uses the labels."""
+    run_dir: Annotated[Path | None, option("PATH", "runs/small/VARIANT_MODEL_MATCHING")] = None
     """Where the runs go."""
-    resume: bool = True
-    """Take up a run that was stopped; --no-resume refuses a folder that holds one."""
-    tensorboard: bool = False
+    resume: Switch = True
+    """Refuse a folder that already holds a run, instead of resuming it."""
+    tensorboard: Switch = False
     """Write event files for TensorBoard into the run folder (extra `tensorboard`)."""
-    wandb: str | None = None
+    wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
-    quiet: bool = False
-    """No progress, only the table."""
+    quiet: Switch = False
+    """Print the table only, no progress."""
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
-    from configs.small import GROUPS, small_config
-    from experiments._small import run_variant
-    from ttm_jax.console import Console
+    args = parse(Args, sys.argv[1:], "python -m experiments.small", __doc__)
+    check_seeds(args.seeds)
+    check_at_least("--groups", args.groups)
+    check_at_least("--iterations", args.iterations)
+    check_at_least("--epochs", args.epochs)
+    check_at_least("--data-seed", args.data_seed, 0)
     from ttm_jax.data import world
-    from ttm_jax.report.results import print_rows
+    from ttm_jax.report.tables.result_row import print_rows, world_row
+    from ttm_jax.runs.console import Console
+    from ttm_jax.small.run_variant import run_variant
+    from ttm_jax.small.settings import GROUPS, small_config
 
     shape = world.find_variant(args.variant).shape
     config = replace(small_config(shape, args.matching), oracle=args.oracle)
@@ -70,7 +76,7 @@ def main() -> None:
     name = f"{args.variant}_{args.model.replace('/', '_')}_{args.matching}"
     folder = args.run_dir or Path("runs/small") / name
     with Console("quiet" if args.quiet else "auto") as console:
-        row = run_variant(
+        results = run_variant(
             args.variant,
             args.model,
             args.matching,
@@ -78,12 +84,13 @@ def main() -> None:
             args.seeds,
             folder,
             console,
-            groups=args.groups or GROUPS,
+            groups=given(args.groups, GROUPS),
             data_seed=args.data_seed,
             resume=args.resume,
             tensorboard=args.tensorboard,
             wandb=args.wandb,
         )
+    row = world_row(args.variant, args.model, args.matching, results)
     print_rows([row], f"Test-Time Matching on {args.variant}")
     print(f"run folder and checkpoints: {folder}")
 

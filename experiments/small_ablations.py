@@ -9,12 +9,14 @@ follows when the model is overfitted to its own first matchings. Writes ablation
 ablations.json beside the runs, which are resumed.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-import tyro
-
-from ttm_jax.cli import run
+from experiments._checks import check_at_least, check_seeds
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import Switch, given, option, parse
 
 
 @dataclass(frozen=True)
@@ -22,36 +24,40 @@ class Args:
     model: str = "small-siglip"
     """small-siglip, small-clip, or any other checkpoint."""
     variants: tuple[str, ...] = ("color_swap", "front_behind")
-    """k x k variants; `python -m experiments.make_world --list` shows all."""
+    """k x k variants; `ttm world --list` shows all."""
     seeds: tuple[int, ...] = (0, 1, 2, 3)
-    """Order of the batches; the data is the same for all."""
-    groups: int | None = None
-    """Fewer or more groups."""
-    iterations: int | None = None
-    """Fewer or more iterations."""
+    """Seeds of the order of the batches; all use the same data."""
+    groups: Annotated[int | None, option("N", "200")] = None
+    """Groups per variant."""
+    iterations: Annotated[int | None, option("N", "5")] = None
+    """Number of iterations."""
     run_dir: Path = Path("runs/small_ablations")
     """Where everything goes."""
-    quiet: bool = False
-    """No progress, only the table."""
+    quiet: Switch = False
+    """Print the table only, no progress."""
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
-    from configs.small import GROUPS, small_config
-    from experiments._small import run_variant
-    from ttm_jax.console import Console
+    args = parse(Args, sys.argv[1:], "python -m experiments.small_ablations", __doc__)
+    check_seeds(args.seeds)
+    check_at_least("--groups", args.groups)
+    check_at_least("--iterations", args.iterations)
     from ttm_jax.data import world
+    from ttm_jax.engine.simple_match import simple_match
     from ttm_jax.files import write_json, write_text
     from ttm_jax.load import load_model
-    from ttm_jax.report.ablations import SmallAblation, ablation_table
-    from ttm_jax.simple_match import simple_match
+    from ttm_jax.report.tables.ablations import SmallAblation, ablation_table
+    from ttm_jax.report.tables.result_row import world_row
+    from ttm_jax.runs.console import Console
+    from ttm_jax.small.run_variant import run_variant
+    from ttm_jax.small.settings import GROUPS, small_config
 
-    groups = args.groups or GROUPS
+    groups = given(args.groups, GROUPS)
     done = []
     with Console("quiet" if args.quiet else "plain") as console:
         for variant in args.variants:
             config = small_config(world.find_variant(variant).shape)
-            config = replace(config, iterations=args.iterations or config.iterations)
+            config = replace(config, iterations=given(args.iterations, config.iterations))
             ways = {
                 "linear": config,
                 "cosine": replace(config, schedule="cosine"),
@@ -61,10 +67,10 @@ def main() -> None:
             }
             folder = args.run_dir / f"{variant}_{args.model.replace('/', '_')}"
             rows = {
-                way: run_variant(
+                way: world_row(variant, args.model, "group", run_variant(
                     variant, args.model, "group", changed, args.seeds, folder / way, console,
                     groups=groups,
-                )
+                ))
                 for way, changed in ways.items()
             }  # fmt: skip
             overfit = simple_match(

@@ -7,41 +7,45 @@ Runs or resumes each variant with four seeds, groups and one global assignment, 
 runs/small/table.md and table.json. Long: see the README for how long it took.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-import tyro
-
-from ttm_jax.cli import run
+from experiments._checks import check_at_least, check_seeds
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import Switch, given, option, parse
 
 
 @dataclass(frozen=True)
 class Args:
     models: tuple[str, ...] = ("small-siglip", "small-clip")
     """Checkpoints."""
-    variants: tuple[str, ...] = ()
-    """Default: all."""
+    variants: Annotated[tuple[str, ...], option("NAME [NAME ...]", "all")] = ()
+    """Benchmarks; `ttm world --list` shows all."""
     global_variants: tuple[str, ...] = ("color_swap", "left_right", "replace_shape")
-    """Variants whose groups are also dissolved into one assignment."""
+    """Variants that are also matched globally, without their groups."""
     seeds: tuple[int, ...] = (0, 1, 2, 3)
-    """Order of the batches; the data is the same for all."""
-    groups: int | None = None
-    """Fewer or more groups."""
+    """Seeds of the order of the batches; all use the same data."""
+    groups: Annotated[int | None, option("N", "200")] = None
+    """Groups per variant."""
     run_dir: Path = Path("runs/small")
     """Where everything goes."""
-    quiet: bool = False
-    """No progress, only the table."""
+    quiet: Switch = False
+    """Print the table only, no progress."""
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
-    from configs.small import GROUPS, small_config
-    from experiments._small import run_variant
+    args = parse(Args, sys.argv[1:], "python -m experiments.small_table", __doc__)
+    check_seeds(args.seeds)
+    check_at_least("--groups", args.groups)
     from ttm_jax.config import Matching
-    from ttm_jax.console import Console
     from ttm_jax.data import world
     from ttm_jax.files import write_json, write_text
-    from ttm_jax.report.results import markdown, print_rows
+    from ttm_jax.report.tables.result_row import markdown, print_rows, world_row
+    from ttm_jax.runs.console import Console
+    from ttm_jax.small.run_variant import run_variant
+    from ttm_jax.small.settings import GROUPS, small_config
 
     variants = args.variants or tuple(world.VARIANTS)
     kinds: list[tuple[str, Matching]] = [(variant, "group") for variant in variants]
@@ -52,11 +56,11 @@ def main() -> None:
             for variant, matching in kinds:
                 config = small_config(world.find_variant(variant).shape, matching)
                 folder = args.run_dir / f"{variant}_{model.replace('/', '_')}_{matching}"
-                row = run_variant(
+                results = run_variant(
                     variant, model, matching, config, args.seeds, folder, console,
-                    groups=args.groups or GROUPS,
+                    groups=given(args.groups, GROUPS),
                 )  # fmt: skip
-                rows.append(row)
+                rows.append(world_row(variant, model, matching, results))
                 write_text(args.run_dir / "table.md", markdown(rows))
                 write_json(args.run_dir / "table.json", {"rows": [r.as_json() for r in rows]})
     print_rows(rows, "Test-Time Matching on the procedural world")

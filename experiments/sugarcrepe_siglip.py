@@ -4,15 +4,15 @@ python -m experiments.sugarcrepe_siglip --subset swap_obj
 python -m experiments.sugarcrepe_siglip --small
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
-
-import tyro
 
 from configs.experiments import SUGARCREPE_SIGLIP
 from experiments._flags import Flags
 from experiments._paper import run_experiment
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.cli.options import parse
 
 Subset = Literal["replace_rel", "swap_att", "swap_obj", "add_att"]
 
@@ -24,7 +24,7 @@ class Args(Flags):
 
 
 def main() -> None:
-    args = tyro.cli(Args, description=__doc__)
+    args = parse(Args, sys.argv[1:], "python -m experiments.sugarcrepe_siglip", __doc__)
     run_experiment(SUGARCREPE_SIGLIP.only(args.subset), args)
 
 

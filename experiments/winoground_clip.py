@@ -8,7 +8,7 @@ Winoground is gated: accept its terms on the hub and set HF_TOKEN once (docs/dat
 
 from configs.experiments import WINOGROUND_CLIP
 from experiments._paper import main
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
 
 if __name__ == "__main__":
     run(lambda: main(WINOGROUND_CLIP, __doc__))

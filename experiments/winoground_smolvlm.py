@@ -9,7 +9,7 @@ The score of a pair is the probability of "Yes" to the paper's question.
 
 from configs.experiments import WINOGROUND_SMOLVLM
 from experiments._paper import main
-from ttm_jax.cli import run
+from ttm_jax.cli.exit_codes import run
 
 if __name__ == "__main__":
     run(lambda: main(WINOGROUND_SMOLVLM, __doc__))

@@ -4,40 +4,27 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+from model_folders import make_folder
+from paths import TESTS
 from PIL import Image
-from tiny import random_params
 
 import ttm_jax
 from ttm_jax.config import TTMConfig
 from ttm_jax.data import world
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.errors import InputError
-from ttm_jax.load import load_model
-from ttm_jax.small.pretrain import make_module, write_folder_files
-from ttm_jax.small.recipe import Recipe
-from ttm_jax.tokenize import CaptionWarning
+from ttm_jax.inputs.tokenize import CaptionWarning
+from ttm_jax.load import load_model, load_run
 from ttm_jax.weights import big_vision, huggingface
 
-ROOT = Path(__file__).parent.parent
+# Whether the captions of the world fit a tiny tokenizer depends on the version of sentencepiece.
+pytestmark = pytest.mark.filterwarnings("ignore::ttm_jax.inputs.tokenize.CaptionWarning")
+ROOT = TESTS.parent
 CAPTIONS = ["a red circle above a blue star", "a blue star above a red circle", "two moons"]
-
-
-def make_folder(path: Path, family: str) -> Path:
-    """A checkpoint with random weights and the files that a hub checkpoint has."""
-    recipe = Recipe(family, width=32, depth=2, heads=2, image_size=16, text_length=20)
-    words = world.training_captions(0, 300)
-    tokenizer = write_folder_files(path / "files", recipe, words)
-    module = make_module(recipe, tokenizer)
-    sample = np.zeros((1, 16, 16, 3), np.float32), np.zeros((1, 20), np.int32)
-    shapes = jax.eval_shape(module.init, jax.random.key(0), *sample)["params"]
-    params = random_params(shapes, 0)
-    huggingface.save(path / "model", module.config, params, extra_files_from=path / "files")
-    return path / "model"
 
 
 @pytest.fixture(scope="module", params=["siglip", "clip"])
@@ -139,6 +126,20 @@ class TestSources:
         for source in (tmp_path / "run", tmp_path / "saved"):
             np.testing.assert_array_equal(load_model(source).score(images, captions), expected)
 
+    @pytest.mark.parametrize("address", ["ftp://example.invalid/x.npz", "gs://a/b.npz", "//host/x"])
+    def test_a_run_cannot_choose_an_address(self, folder, tmp_path, address):
+        """The base model that a run folder names is a local path or a hub id."""
+        dataset = world.make("color_swap", groups=4, size=16)
+        config = TTMConfig(iterations=1, epochs=1)
+        ttm_jax.run_ttm(load_model(folder), dataset, config, tmp_path / "run")
+        path = tmp_path / "run" / "config.json"
+        content = json.loads(path.read_text())
+        content["model"]["source"] = address
+        path.write_text(json.dumps(content))
+        with pytest.raises(InputError, match="is an address"):
+            load_model(tmp_path / "run")
+        assert load_run(tmp_path / "run", base=str(folder)).source == str(tmp_path / "run")
+
     def test_what_does_not_exist(self, tmp_path):
         with pytest.raises(InputError, match="does not exist"):
             load_model(tmp_path / "nothing")
@@ -161,7 +162,7 @@ class TestDatasets:
         image = np.zeros((8, 8, 3), np.uint8)
         groups = [Group("g", (image, image + 1), ("a star.", "A STAR"), (0, 1))]
         config = TTMConfig(iterations=1, epochs=1)
-        with pytest.warns(CaptionWarning, match="the same to the model"):
+        with pytest.warns(CaptionWarning, match="identical to the model"):
             result = ttm_jax.run_ttm(
                 model, GroupedDataset.from_groups(groups), config, devices=jax.devices()[:1]
             )
@@ -184,7 +185,7 @@ class TestDatasets:
 class TestCommand:
     def run(self, *words):
         return subprocess.run(
-            [sys.executable, "-m", "experiments.score", *map(str, words)],
+            [sys.executable, "-m", "ttm_jax.cli.main", "score", *map(str, words)],
             cwd=ROOT,
             capture_output=True,
             text=True,

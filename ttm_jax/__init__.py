@@ -1,8 +1,10 @@
-"""Test-Time Matching in JAX. `import ttm_jax` is light: what is heavy is imported when it is used.
+"""Test-Time Matching in JAX: adapt an image-text model to its test set, without labels.
 
-model = ttm_jax.load_model("google/siglip-base-patch16-224")
-scores = model.score(images, captions)
-result = ttm_jax.run_ttm(model, dataset, ttm_jax.TTMConfig())
+    model = ttm_jax.load_model("google/siglip-base-patch16-224")
+    dataset = ttm_jax.read_folder("my_data")
+    result = ttm_jax.run_ttm(model, dataset, ttm_jax.TTMConfig())
+
+`import ttm_jax` is light: submodules are imported when one of their names is first used.
 """
 
 from importlib import import_module
@@ -10,34 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ttm_jax.config import Memory, TTMConfig
-    from ttm_jax.console import Console
-    from ttm_jax.data.benchmarks import load_benchmark
-    from ttm_jax.data.folder import read_folder, write_folder
+    from ttm_jax.data.benchmarks.catalogue import load_benchmark
+    from ttm_jax.data.folder_reader import read_folder
+    from ttm_jax.data.folder_writer import write_folder
     from ttm_jax.data.groups import Group, GroupedDataset
+    from ttm_jax.engine.result import TTMResult
+    from ttm_jax.engine.seeds import run_seeds
+    from ttm_jax.engine.simple_match import simple_match
+    from ttm_jax.engine.ttm import run_ttm
     from ttm_jax.errors import InputError
     from ttm_jax.load import load_model
-    from ttm_jax.metrics import evaluate, evaluate_global
-    from ttm_jax.seeds import run_seeds
-    from ttm_jax.simple_match import simple_match
-    from ttm_jax.ttm import TTMResult, run_ttm
+    from ttm_jax.matching.metrics import evaluate, evaluate_global
+    from ttm_jax.runs.console import Console
 
 _HOME = {
-    "Console": "console",
+    "Console": "runs.console",
     "Group": "data.groups",
     "GroupedDataset": "data.groups",
     "InputError": "errors",
     "Memory": "config",
     "TTMConfig": "config",
-    "TTMResult": "ttm",
-    "evaluate": "metrics",
-    "evaluate_global": "metrics",
-    "load_benchmark": "data.benchmarks",
+    "TTMResult": "engine.result",
+    "evaluate": "matching.metrics",
+    "evaluate_global": "matching.metrics",
+    "load_benchmark": "data.benchmarks.catalogue",
     "load_model": "load",
-    "read_folder": "data.folder",
-    "run_seeds": "seeds",
-    "run_ttm": "ttm",
-    "simple_match": "simple_match",
-    "write_folder": "data.folder",
+    "read_folder": "data.folder_reader",
+    "run_seeds": "engine.seeds",
+    "run_ttm": "engine.ttm",
+    "simple_match": "engine.simple_match",
+    "write_folder": "data.folder_writer",
 }
 
 __all__ = [
@@ -63,6 +67,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"ttm_jax.{_HOME[name]}"), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ttm_jax")
     raise AttributeError(f"module 'ttm_jax' has no attribute {name!r}")
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ttm_jax.errors import InputError
 
+Family = Literal["siglip", "clip"]
 Matching = Literal["group", "global"]
 TauUnit = Literal["logit", "probability", "fraction"]
 Schedule = Literal["linear", "cosine", "constant", "ascending"]
@@ -13,78 +14,130 @@ Train = Literal["all", "image", "text", "heads", "lora"]
 Placement = Literal["replicated", "sharded"]
 
 _GROWTH = 1.05  # how much larger a batch may get to avoid a tiny last one
+_LARGEST_SEED = 2**32 - 1  # what JAX's random keys take on every machine
+# Field, smallest and largest value that make sense.
+_WHOLE = (
+    ("iterations", 1, 10_000),
+    ("epochs", 1, 1_000_000),
+    ("batch_groups", 1, 10_000_000),
+    ("lora_rank", 1, 65_536),
+    ("keep_checkpoints", 0, 10_000),
+)
+_REAL = (
+    ("beta1", 0.0, 0.9999999),
+    ("beta2", 0.0, 0.9999999),
+    ("eps", 1e-30, 1.0),
+    ("weight_decay", 0.0, 100.0),
+    ("lr_decay", 0.0, 1.0),
+    ("min_lr_factor", 0.0, 1.0),
+)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """How a training step is fitted into memory; the numbers it gives do not change.
+    """How a training step is made to fit in memory. The results do not depend on it.
 
-    remat: what the backward pass computes again instead of keeping ("auto" looks at the memory
-        there is). chunk: pairs whose activations live at once, 0 for all of them, -1 for "auto".
+    Examples:
+        >>> from ttm_jax import Memory, TTMConfig
+        >>> TTMConfig(memory=Memory(remat="block", chunk=16)).memory
+        Memory(remat='block', chunk=16)
     """
 
     remat: Literal["auto", "none", "dots", "block"] = "auto"
+    """What the backward pass recomputes instead of keeping: nothing, everything but the results of
+    dense layers, or whole blocks. "auto" picks the fastest option that fits in memory."""
     chunk: int = -1
+    """Number of pairs whose activations are in memory at once: 0 for all pairs, -1 for "auto"."""
 
 
 @dataclass(frozen=True)
 class TTMConfig:
-    """Algorithm 1 and its global variant. Defaults are the paper's, or said to be ours."""
+    """Settings of Algorithm 1 and its global variant. Defaults are the paper's unless noted.
+
+    Use `dataclasses.replace` to change a setting of an existing config.
+
+    Raises:
+        InputError: A setting is out of range, or two settings contradict each other.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> from ttm_jax import TTMConfig
+        >>> config = TTMConfig(lr=2e-5, iterations=5)
+        >>> replace(config, matching="global", tau_unit="fraction").first_coverage
+        0.5
+    """
 
     matching: Matching = "group"
-    """Match within each group, or all images and captions at once."""
+    """Match within each group, or match all images and captions at once."""
     tau_1: float | None = None
-    """First threshold; None: the one that selects the share `coverage` at first."""
+    """First threshold; None chooses the one that selects the share `coverage`."""
     tau_T: float = 0.0
     """Last threshold."""
     tau_unit: TauUnit = "logit"
-    """logit or probability: a margin (or, global, a similarity) of at least tau is selected.
-    fraction: the top 1 - tau of the units are."""
+    """With "logit" or "probability", matchings whose margin is at least tau are selected (global:
+    pairs whose similarity is). With "fraction", the top 1 - tau of them are."""
     schedule: Schedule = "linear"
+    """How tau moves from `tau_1` to `tau_T`. "constant" and "ascending" are for comparison."""
     coverage: float | None = None
-    """Share selected at first when tau_1 is None (default 0.2 for groups, 0.5 global)."""
+    """Share selected in the first iteration if `tau_1` is None; the default is 0.2 of the groups,
+    or 0.5 of the pairs of a global matching."""
     oracle: bool = False
-    """Select a matching if and only if it is right: a skyline that uses the labels."""
+    """Select exactly the correct matchings: the paper's skyline, which uses the labels."""
     lr: float = 1e-5
+    """Learning rate at the start of the first iteration."""
     iterations: int = 10
+    """Number of rounds of matching, selecting and training."""
     epochs: int = 20
+    """Passes over the selected groups per iteration."""
     batch_groups: int = 50
-    """Groups in a batch; global matching takes twice as many pairs."""
+    """Groups per batch. A global matching uses twice as many pairs."""
     grow_batch: bool = True
-    """Let the batch grow by up to 5 % when that avoids a tiny last batch (102 groups: 51)."""
+    """Let the batch grow by up to 5 % if that avoids a tiny last batch (102 groups: 51)."""
     augment: bool = False
-    """Resize by 1.1 and crop at random while training."""
+    """Resize images by 1.1 and crop them at random during training."""
     keep_opt_state: bool = False
     """Keep the optimizer's moments from one iteration to the next."""
     shuffle: bool = True
+    """Shuffle the selected groups in every epoch."""
     lr_decay: float = 0.95
     """Factor on the learning rate from one iteration to the next."""
     min_lr_factor: float = 0.1
-    """Where the cosine of an iteration ends, as a share of where it starts (not in the paper)."""
+    """Where the cosine of an iteration ends, relative to its start (not in the paper)."""
     beta1: float = 0.9
+    """AdamW's decay of the first moment."""
     beta2: float = 0.999
+    """AdamW's decay of the second moment."""
     eps: float = 1e-8
+    """AdamW's epsilon."""
     weight_decay: float = 0.05
-    """On every parameter."""
+    """AdamW's weight decay, on every parameter."""
     train: Train = "all"
     """What is trained: everything, one tower, the heads, or a low-rank adapter."""
     lora_rank: int = 8
+    """Rank of the adapter with `train="lora"`."""
     precision: Literal["highest", "high", "default"] = "highest"
+    """Precision of matrix products."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the computation; parameters stay float32."""
+    """Dtype of the computation; parameters stay float32."""
     memory: Memory = field(default_factory=Memory)
+    """How a training step is made to fit in memory."""
     placement: Placement = "replicated"
-    """Parameters and optimizer state on every device, or split over the devices."""
+    """Keep parameters and optimizer state on every device, or split them over the devices."""
     keep_checkpoints: int = 3
-    """How many of the latest checkpoints stay on disk; 0 keeps all."""
+    """How many of the latest checkpoints to keep on disk; 0 keeps all."""
 
     def __post_init__(self) -> None:
         if self.matching == "global" and self.tau_unit == "probability":
             raise InputError("global matching takes tau_unit logit or fraction, not probability")
-        for name, low in (("iterations", 1), ("epochs", 1), ("batch_groups", 1), ("lora_rank", 1)):
-            if getattr(self, name) < low:
-                raise InputError(f"{name} is {getattr(self, name)}; expected at least {low}")
-        if not self.lr > 0 or not math.isfinite(self.lr):
+        for name, low, high in _WHOLE:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InputError(f"{name} is {value}; expected {low} to {high:,}")
+        for name, least, most in _REAL:
+            value = getattr(self, name)
+            if not least <= value <= most:  # also refuses nan
+                raise InputError(f"{name} is {value}; expected {least} to {most}")
+        if not 0 < self.lr < math.inf:
             raise InputError(f"lr is {self.lr}; expected a positive number")
         for name in ("tau_1", "tau_T"):
             value = getattr(self, name)
@@ -97,16 +150,24 @@ class TTMConfig:
 
     @property
     def first_coverage(self) -> float:
-        """The paper selects 15-30 % of the groups at first, about 50 % of the pairs."""
+        """Share selected in the first iteration; the paper's are 15-30 % of the groups, or about
+        50 % of the pairs of a global matching."""
         if self.coverage is not None:
             return self.coverage
         return 0.2 if self.matching == "group" else 0.5
 
     def batch_units(self, units: int) -> int:
-        """Groups (or pairs) in a batch for a dataset of this many.
+        """Groups (or pairs) per batch for a dataset with this many of them.
 
-        The paper raises the batch slightly "when the total number of groups is just above a
-        multiple"; just above is not defined there: here, up to 5 %.
+        The paper increases the batch size slightly "when the total number of groups is just above a
+        multiple" of it. It does not define "just above"; here, it is up to 5 %.
+
+        Args:
+            units: Groups, or images of a global matching, in the dataset.
+
+        Returns:
+            The batch size: `batch_groups` (global: twice that), possibly grown, and at most
+            `units`.
         """
         batch = self.batch_groups * (2 if self.matching == "global" else 1)
         if self.grow_batch and units > batch:
@@ -115,4 +176,22 @@ class TTMConfig:
         return min(batch, units)
 
     def with_iterations(self, iterations: int | None) -> "TTMConfig":
+        """Change the number of iterations.
+
+        Args:
+            iterations: The new number; None keeps the old one.
+
+        Returns:
+            A new config.
+        """
         return self if iterations is None else replace(self, iterations=iterations)
+
+
+def check_seeds(*seeds: int) -> None:
+    """Refuse seeds that no random generator takes, and the same seed twice."""
+    for seed in seeds:
+        if not 0 <= seed <= _LARGEST_SEED:
+            raise InputError(f"seed {seed}: expected a whole number from 0 to {_LARGEST_SEED}")
+    if not seeds or len(set(seeds)) < len(seeds):
+        given = " ".join(map(str, seeds)) or "none"
+        raise InputError(f"seeds: {given}; expected one or more, each a different one")

@@ -1,25 +1,30 @@
-"""One door for every checkpoint: `load_model` looks at what it was given."""
+"""`load_model` opens every kind of checkpoint: it looks at what it was given."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 
-from ttm_jax.checkpoint_json import read_optional_json
+from ttm_jax.config import Family
 from ttm_jax.errors import InputError
-from ttm_jax.files import read_json
+from ttm_jax.inputs.advice import read_advice
+from ttm_jax.inputs.json_files import read_optional_json
+from ttm_jax.inputs.preprocess import ImageProcessor
+from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
+from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.models.transformer import Compute
-from ttm_jax.preprocess import ImageProcessor
-from ttm_jax.scorers.contrastive import ContrastiveModel
-from ttm_jax.scorers.vqa import VQAModel, VQASettings
-from ttm_jax.tokenize import CaptionTokenizer, load_tokenizer
+from ttm_jax.runs.locate import MODEL, is_run, run_of
+from ttm_jax.runs.read.fields import Fields, Place
+from ttm_jax.runs.read.identity import read_identity
+from ttm_jax.scorers.contrastive.model import ContrastiveModel
+from ttm_jax.scorers.vqa.model import Normalise, VQAModel, VQASettings
 from ttm_jax.weights import big_vision, hub, huggingface, idefics3
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
 DEFAULT_COMPUTE = Compute()
 _SHIPPED = Path(__file__).parent / "small" / "models"
-# Models that come with the package, made by `experiments.pretrain_small`.
+# Models that ship with the package, trained by `experiments.pretrain_small`.
 SMALL = {"small-siglip": _SHIPPED / "siglip", "small-clip": _SHIPPED / "clip"}
 
 
@@ -33,25 +38,49 @@ def load_model(
     files_from: str | Path | None = None,
     compute: Compute = DEFAULT_COMPUTE,
 ) -> ContrastiveModel | VQAModel:
-    """A model from a hub id, a Hugging Face folder, a big_vision npz, or a run of ours.
+    """Load an image-text model from any supported kind of checkpoint.
 
-        load_model("google/siglip-base-patch16-224")
-        load_model("HuggingFaceTB/SmolVLM-256M-Instruct")
-        load_model("gs://big_vision/siglip/webli_en_b16_224_63724782.npz",
-                   files_from="google/siglip-base-patch16-224")
-        load_model("runs/demo/color_swap_siglip/seed_0")
+    Args:
+        source: A small model of the package (`"small-siglip"`, `"small-clip"`), a hub id such as
+            `"google/siglip-base-patch16-224"` or `"HuggingFaceTB/SmolVLM-256M-Instruct"`, a Hugging
+            Face folder, a big_vision `.npz` (a path or a URL such as `gs://...`), the folder of a
+            run, whose last checkpoint is loaded, or the folder that `ttm adapt` has written.
+        revision: Branch, tag or commit of a hub id; the main branch if None.
+        offline: True never uses the network, False does; None follows `HF_HUB_OFFLINE`.
+        image_size: Resample the position embeddings for this image size instead of the
+            checkpoint's own.
+        resize: How images are resized: as transformers does it with Pillow, or as big_vision does.
+        files_from: Hugging Face folder or hub id that provides the tokenizer and image settings,
+            which an `.npz` does not contain.
+        compute: Dtype and precision of the computation, and what the backward pass recomputes.
 
-    An npz has neither tokenizer nor image settings: `files_from` names a folder or hub id that has.
-    `image_size` asks for another resolution than the checkpoint's, by resampling its position
-    embeddings. `resize` is how pictures are made smaller: as transformers does, or as big_vision.
+    Returns:
+        A `ContrastiveModel` for SigLIP and CLIP, a `VQAModel` for SmolVLM. Both have `score`, to
+        score images against captions, and `save`, to write a Hugging Face folder.
+
+    Raises:
+        InputError: The source does not exist, is not supported, or does not fit the model.
+
+    Examples:
+        >>> from ttm_jax import load_model
+        >>> from ttm_jax.data import world
+        >>> model = load_model("small-siglip")
+        >>> images = world.make("color_swap", groups=1).images
+        >>> model.score(images, ["an orange heart", "a purple heart", "a star"]).shape
+        (2, 3)
     """
+    check_jaxlib()
     source = str(source)
-    if is_run(Path(source)):
-        return load_run(Path(source), resize=resize, compute=compute)
+    inside = _inside(Path(source).expanduser())
+    if inside is not None and is_run(inside):
+        return load_run(inside, resize=resize, compute=compute)
+    source = source if inside is None else str(inside)
     path = _find(source, revision, offline)
+    if path.is_file() and path.suffix != ".npz":
+        raise InputError(f"{source} is a file; expected the folder that holds it, or an .npz file")
     if _model_type(path) == idefics3.MODEL_TYPE:
         if image_size is not None or resize != "pil":
-            raise InputError(f"{source} has an image size and a resizing of its own; give neither")
+            raise InputError(f"{source} has a fixed image size and resizing; give neither")
         files = None if files_from is None else _find(str(files_from), None, offline)
         return VQAModel.from_folder(path, source, files_from=files, compute=compute)
     if path.suffix == ".npz":
@@ -66,53 +95,73 @@ def load_model(
 
 
 def _model_type(path: Path) -> Any:
-    """What config.json says; None for files, and for folders without one."""
+    """The model_type of config.json; None for files and for folders without one."""
     return read_optional_json(path / "config.json").get("model_type") if path.is_dir() else None
 
 
+def _inside(path: Path) -> Path | None:
+    """The model or run that a folder stands for, if that is not simply the folder itself."""
+    if not path.is_dir() or (path / "config.json").is_file():
+        return path if is_run(path) else None
+    if (path / MODEL / "config.json").is_file():
+        return path / MODEL  # what `ttm adapt` has written: complete, whatever became of the base
+    return run_of(path)
+
+
 def _find(source: str, revision: str | None, offline: bool | None) -> Path:
-    """A local path for whatever was named."""
+    """The local path of a shipped model, a path or a hub id."""
     if source in SMALL:
         return SMALL[source]
     return hub.resolve(source, revision=revision, offline=offline)
-
-
-def is_run(path: Path) -> bool:
-    return (path / "checkpoints").is_dir() and (path / "config.json").is_file()
 
 
 def load_run(
     path: Path,
     iteration: int | None = None,
     *,
+    base: str | None = None,
     resize: Literal["pil", "big_vision"] = "pil",
     compute: Compute = DEFAULT_COMPUTE,
 ) -> ContrastiveModel | VQAModel:
-    """The model of a run folder after an iteration (default: the last that has a checkpoint)."""
-    from ttm_jax.checkpoint import Checkpoints
-    from ttm_jax.trainable import merge_params, split_params, state_leaves, variables
+    """The model of a run folder after an iteration (default: the last that has a checkpoint).
 
-    settings = read_json(path / "config.json")
+    `base` names the model that the run started from, if it is an address (`gs://...`) or has moved:
+    an address that only the run folder names is refused.
+    """
+    from ttm_jax.runs.checkpoints import read_arrays
+    from ttm_jax.training.trainable import merge_params, split_params, state_leaves, variables
+
+    settings = read_identity(path)
     source, config = settings["model"]["source"], settings["config"]
-    if source == "memory":
+    if source == "memory" and base is None:
         raise InputError(
             f"{path} was started from a model in memory, which has no files to load; "
-            "start the run from a model that load_model has read"
+            "start the run from a model loaded with load_model"
         )
-    base = load_model(source, resize=resize, compute=compute)
-    split = split_params(base.params, config["train"], config["lora_rank"])
+    if is_run(Path(source)) and Path(source).resolve() == path.resolve():
+        raise InputError(f"{path / 'config.json'} names the run itself as its model")
+    if base is None and source not in SMALL:
+        hub.check_recorded(source)  # a folder from somebody else must not choose an address
+    start = load_model(base or source, resize=resize, compute=compute)
+    split = split_params(start.params, config["train"], config["lora_rank"])
     like: dict[str, Any] = variables(split.trained, split.frozen)
-    checkpoints = Checkpoints(path / "checkpoints")
-    try:
-        tree = checkpoints.restore(jax.tree.map(_shape, like), iteration)
-    finally:
-        checkpoints.close()
+    tree = read_arrays(path / "checkpoints", jax.tree.map(_shape, like), iteration)
     params = merge_params(state_leaves(tree), {})
-    if isinstance(base, VQAModel):
-        scoring = settings["model"]["scoring"]
-        asked = VQASettings(**{**scoring, "answers": tuple(scoring["answers"])})
-        return replace(base, params=params, source=str(path), settings=asked)
-    return replace(base, params=params, source=str(path))
+    if isinstance(start, VQAModel):
+        model = Fields(settings["model"], Place(path / "config.json"), "model")
+        asked = _asked(model.nested("scoring"))
+        return replace(start, params=params, source=str(path), settings=asked)
+    return replace(start, params=params, source=str(path))
+
+
+def _asked(found: Fields) -> VQASettings:
+    """The VQA settings recorded in a run."""
+    answers = found.strings("answers")
+    if len(answers) != 2:
+        raise found.refuse("answers", "two strings")
+    normalise: Any = found.one_of("normalise", get_args(Normalise))
+    splitting = found.boolean("splitting") if found.known("splitting") else None
+    return VQASettings(found.string("question"), (answers[0], answers[1]), normalise, splitting)
 
 
 def _shape(x: Any) -> jax.ShapeDtypeStruct:
@@ -137,13 +186,12 @@ def _model(
         tokenizer,
         folder,
         source,
+        read_advice(folder),
     )
 
 
-def _tokenizer(
-    folder: Path, family: Literal["siglip", "clip"], length: int, style: str
-) -> CaptionTokenizer | None:
-    """The folder's tokenizer; a folder with weights only serves people who bring arrays."""
+def _tokenizer(folder: Path, family: Family, length: int, style: str) -> CaptionTokenizer | None:
+    """The folder's tokenizer; None if it has only weights, for data that is already tokenized."""
     names = ("tokenizer.json", "spiece.model", "vocab.json", "tokenizer.model")
     if not any((folder / name).is_file() for name in names):
         return None

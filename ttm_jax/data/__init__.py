@@ -1,0 +1,1 @@
+"""Files -> groups of images and captions: your folders, benchmarks, a procedural world."""

@@ -14,7 +14,16 @@ from PIL import Image
 
 from ttm_jax.data.groups import UNKNOWN, Group, GroupedDataset
 from ttm_jax.errors import InputError
-from ttm_jax.preprocess import ImageSource, NamedBytes
+from ttm_jax.files import temporary_folder
+from ttm_jax.inputs.image_decode import (
+    ImageError,
+    ImageSource,
+    NamedBytes,
+    applies_exif,
+    decode_rgb,
+    encoded_bytes,
+    orientation_of,
+)
 
 GROUPS, IMAGES, CAPTIONS = "groups.jsonl", "images.jsonl", "captions.jsonl"
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
@@ -26,29 +35,48 @@ def write_folder(
     grouped: bool = True,
     overwrite: bool = False,
 ) -> Path:
-    """Write all or nothing: the folder appears under its name only when it is complete.
+    """Write a dataset as a folder that `read_folder` reads.
 
-    With `grouped=False` the data must be one group (see `GroupedDataset.ungrouped`) and is written
-    as two plain lists. `overwrite` replaces a folder that holds data of this format and no other.
+    The folder appears under its name only when it is complete. Images in memory are written as PNG;
+    files and encoded bytes are copied unchanged.
+
+    Args:
+        data: A dataset, or its groups.
+        path: The folder to write.
+        grouped: Write `groups.jsonl`. False writes `images.jsonl` and `captions.jsonl`, for which
+            the data has to be one group (`GroupedDataset.ungrouped`).
+        overwrite: Replace the folder if it contains data in this format.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: The folder is not empty, cannot be written, or the data has no such form.
+
+    Examples:
+        >>> from ttm_jax import write_folder
+        >>> from ttm_jax.data import world
+        >>> dataset = world.make("color_swap", groups=3)
+        >>> folder = write_folder(dataset, "grouped")
+        >>> flat = write_folder(dataset.ungrouped(), "flat", grouped=False)
+        >>> sorted(path.name for path in flat.iterdir())
+        ['captions.jsonl', 'images', 'images.jsonl']
     """
     dataset = data if isinstance(data, GroupedDataset) else GroupedDataset.from_groups(data)
     _check_writable(dataset, grouped)
     target = Path(path)
     _check_target(target, overwrite)
-    # A sibling, so that the final rename stays on one file system.
-    draft = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        draft.mkdir(parents=True)
-        names = _write_images(dataset, draft)
-        if grouped:
-            _write_lines(draft / GROUPS, _group_lines(dataset, names))
-        else:
-            _write_ungrouped(dataset, names, draft)
-        _move(draft, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(target.parent) as draft:
+            names = _write_images(dataset, draft)
+            if grouped:
+                _write_lines(draft / GROUPS, _group_lines(dataset, names))
+            else:
+                _write_ungrouped(dataset, names, draft)
+            _move(draft, target)
     except OSError as error:  # a full disk, no permission
-        raise InputError(f"{target} cannot be written: {error}") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        raise InputError(f"{target} cannot be written: {error.strerror or error}") from None
     return target
 
 
@@ -78,6 +106,8 @@ def _check_writable(dataset: GroupedDataset, grouped: bool) -> None:
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
+    if target.parent.exists() and not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written: {target.parent} is not a folder")
     if not target.name:
         raise InputError(f"{target} cannot be written; expected the name of a new folder")
     if target.is_symlink() or (target.exists() and not target.is_dir()):
@@ -87,14 +117,15 @@ def _check_target(target: Path, overwrite: bool) -> None:
     if not overwrite:
         raise InputError(f"{target} is not empty; choose another folder or ask to overwrite it")
     if not any((target / name).is_file() for name in (GROUPS, IMAGES)):
-        raise InputError(f"{target} holds something else than such data; it is not overwritten")
+        raise InputError(f"{target} holds other data than {GROUPS}; it is not overwritten")
 
 
 def _move(draft: Path, target: Path) -> None:
     if not target.exists():
         draft.rename(target)
         return
-    old = draft.with_name(draft.name + "-old")
+    # Not a temporary name: it is the user's data until the new folder has its place.
+    old = target.with_name(f".{target.name}.old-{secrets.token_hex(4)}")
     target.rename(old)
     try:
         draft.rename(target)
@@ -105,7 +136,7 @@ def _move(draft: Path, target: Path) -> None:
 
 
 def _write_images(dataset: GroupedDataset, folder: Path) -> list[str]:
-    """The pool under `images/`, numbered; the path of each within the folder."""
+    """Write the pool under `images/`, numbered; the path of each image within the folder."""
     (folder / "images").mkdir()
     return [
         _write_image(image, folder, f"images/{i:05d}") for i, image in enumerate(dataset.images)
@@ -113,7 +144,13 @@ def _write_images(dataset: GroupedDataset, folder: Path) -> list[str]:
 
 
 def _write_image(image: ImageSource, folder: Path, stem: str) -> str:
-    """Encoded pictures keep their bytes; what is in memory becomes a PNG."""
+    """Encoded pictures keep their bytes; what is in memory becomes a PNG.
+
+    So does a picture whose EXIF orientation is to be ignored: whoever reads a folder applies it.
+    """
+    if not applies_exif(image) and _is_turned(image):
+        decode_rgb(image, encoded_bytes(image)).save(folder / f"{stem}.png")
+        return f"{stem}.png"
     if isinstance(image, NamedBytes):
         name = stem + _suffix(image)
         (folder / name).write_bytes(image.data)
@@ -121,15 +158,20 @@ def _write_image(image: ImageSource, folder: Path, stem: str) -> str:
     if isinstance(image, str | os.PathLike):
         name = stem + Path(image).suffix.lower()
         try:
-            shutil.copyfile(image, folder / name)
-        except OSError as error:
-            raise InputError(f"image {image} cannot be copied: {error.strerror}") from None
+            (folder / name).write_bytes(encoded_bytes(image) or b"")
+        except ImageError as error:
+            raise InputError(f"{error}; it cannot be copied") from None
         return name
     picture = Image.fromarray(image) if isinstance(image, np.ndarray) else image
     if picture.mode not in PNG_MODES:
         picture = picture.convert("RGB")
     picture.save(folder / f"{stem}.png")
     return f"{stem}.png"
+
+
+def _is_turned(image: ImageSource) -> bool:
+    with Image.open(io.BytesIO(encoded_bytes(image) or b"")) as picture:
+        return orientation_of(picture) != 1
 
 
 def _suffix(image: NamedBytes) -> str:

@@ -1,4 +1,4 @@
-"""One JSON object a line, read strictly: every complaint names the file and the line."""
+"""One JSON object per line, read strictly: every error names the file and the line."""
 
 import json
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ttm_jax.errors import InputError
+from ttm_jax.files import read_bytes
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,12 @@ def read_lines(path: Path, required: tuple[str, ...], optional: tuple[str, ...])
             lines.append(Line(path, number, _parse(path, number, text)))
             _check_keys(lines[-1], required, optional)
     if not lines:
-        raise InputError(f"{path} is empty; expected one JSON object a line")
+        raise InputError(f"{path} is empty; expected one JSON object per line")
     return lines
 
 
 def _read_text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    data = read_bytes(path)
     try:
         return data.decode("utf-8-sig")  # some editors put a byte-order mark in front
     except UnicodeDecodeError as error:
@@ -46,8 +44,10 @@ def _read_text(path: Path) -> str:
 def _parse(path: Path, number: int, text: str) -> dict[str, Any]:
     try:
         values = json.loads(text, object_pairs_hook=_no_repeats)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} line {number}: not one JSON object a line: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path} line {number}: nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{path} line {number}: not one JSON object per line: {error}") from None
     if not isinstance(values, dict):
         kind = type(values).__name__
         raise InputError(f"{path} line {number}: a JSON {kind}; expected an object in braces")
@@ -58,7 +58,7 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"a key stands twice among {', '.join(keys)}")
+        raise ValueError(f"a key is given twice in {', '.join(keys)[:200]}")
     return values
 
 

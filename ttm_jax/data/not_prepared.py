@@ -1,4 +1,4 @@
-"""The error that a download can mend, and reading annotation files with it."""
+"""The error for files that a download would bring, and reading annotation files with it."""
 
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,12 @@ from ttm_jax.files import read_json
 
 
 class NotPrepared(InputError):
-    """Files of a benchmark are not on the disk; `experiments.prepare_data` fetches them."""
+    """Files of a benchmark are not on the disk; `ttm data` fetches them."""
 
 
 def require_file(path: Path) -> Path:
-    if not path.is_file():
-        raise NotPrepared(f"{path} does not exist; `python -m experiments.prepare_data` fetches it")
+    if not path.exists():
+        raise NotPrepared(f"{path} does not exist; `ttm data` fetches it")
     return path
 
 

@@ -1,0 +1,1 @@
+"""SigLIP, CLIP and SmolVLM in Flax: pure functions of parameters and arrays."""

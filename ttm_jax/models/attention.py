@@ -1,7 +1,7 @@
 """Softmax attention on [B, H, N, d] operands.
 
-This layout and the order of operations are chosen for XLA on CPU, and cost nothing on
-accelerators: see benchmarks/README.md.
+The layout and the order of operations are chosen for XLA on CPU and cost nothing on accelerators:
+see benchmarks/README.md.
 """
 
 import jax
@@ -18,7 +18,7 @@ def attend(
     positions: Int[Array, "b q"] | None = None,
     precision: str | None = None,
 ) -> Float[Array, "b h q d"]:
-    """softmax(q k^T / sqrt(d)) v. A causal row sees the keys up to its position (0, 1, ...)."""
+    """softmax(q k^T / sqrt(d)) v. A causal row attends to keys up to its position (0, ...)."""
     scale = query.shape[-1] ** -0.5
     logits = jnp.einsum("bhqd,bhnd->bhqn", query * scale, key, precision=precision)
     if causal:
@@ -27,11 +27,11 @@ def attend(
     weights = jnp.exp((logits - top).astype(jnp.float32))
     total = weights.sum(axis=-1, keepdims=True)
     y = jnp.einsum("bhqn,bhnd->bhqd", weights.astype(value.dtype), value, precision=precision)
-    # Dividing after the second product touches d numbers a row instead of n.
+    # Dividing after the second product touches d values per row instead of n.
     return (y.astype(jnp.float32) / total).astype(value.dtype)
 
 
 def _visible(positions: Int[Array, "b q"] | None, rows: int, columns: int) -> Array:
-    """Which keys each row may look at: those at or before it. [B or 1, 1, q, n]"""
+    """Mask of the keys at or before each row's position. [B or 1, 1, q, n]"""
     row = jnp.arange(rows)[None] if positions is None else positions
     return row[:, None, :, None] >= jnp.arange(columns)[None, None, None, :]

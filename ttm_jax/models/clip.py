@@ -1,4 +1,4 @@
-"""CLIP, with big_vision's style of parameter names."""
+"""CLIP, with parameter names in big_vision's style."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from jaxtyping import Array, Float, Int
 from ttm_jax.models.transformer import Encoder, PatchEmbedding, TowerConfig, layer_norm
 from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
 
-LEGACY_EOS = 2  # old configs say 2 where they mean "the largest id of the caption"
+LEGACY_EOS = 2  # old configs use 2 to mean "the largest token id of the caption"
 
 
 @dataclass(frozen=True)
 class CLIPConfig(TwoTowerConfig):
-    """The common sizes, and the token at which a caption ends."""
+    """Model sizes, and the id of the end-of-text token."""
 
     eos_token_id: int
 
@@ -53,7 +53,7 @@ class CLIPText(nn.Module):
 
 
 def eos_position(ids: Int[Array, "b length"], eos_token_id: int) -> Int[Array, "b"]:
-    """Where a caption ends: the first eos, or with an old config the first largest id."""
+    """Position of the end of each caption: the first eos, or the first largest id if legacy."""
     key = ids if eos_token_id == LEGACY_EOS else (ids == eos_token_id).astype(jnp.int32)
     return jnp.argmax(key, axis=-1).astype(jnp.int32)
 
@@ -69,7 +69,7 @@ def _projection(config: CLIPConfig, tower: TowerConfig) -> nn.Dense:
 
 
 class CLIP(TwoTower):
-    """Both towers and the temperature; there is no bias."""
+    """Both towers and the temperature; no bias."""
 
     config: CLIPConfig
 

@@ -1,8 +1,8 @@
-"""The Llama decoder of SmolVLM: RMS norms, rotary positions, grouped queries, gated MLP.
+"""The Llama decoder of SmolVLM: RMSNorm, rotary positions, grouped-query attention, gated MLP.
 
-A sequence is read in two parts. `prefix` reads what several questions have in common and keeps the
-keys and values of every layer; `answers` reads the questions after it, each seeing the prefix and
-itself. The numbers are those of reading every whole sequence.
+A sequence can be processed in two parts. `prefix` computes the keys and values of every layer for
+the part that several questions share; `after` processes the questions, each attending to the prefix
+and itself. The results equal those of processing every sequence as a whole.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ Cache = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The sizes of a Llama decoder; `kv_heads` divides `heads`."""
+    """Sizes of a Llama decoder; `kv_heads` divides `heads`."""
 
     width: int
     depth: int
@@ -59,7 +59,7 @@ class RMSNorm(nn.Module):
 def rotate(
     x: Float[Array, "b h n d"], positions: Int[Array, "b n"], theta: float
 ) -> Float[Array, "b h n d"]:
-    """Rotary position embedding; the pairs that turn together are halves apart, as in Llama."""
+    """Rotary position embedding; rotated pairs are half the width apart, as in Llama."""
     half = x.shape[-1] // 2
     frequency = 1.0 / theta ** (np.arange(half, dtype=np.float32) / half)
     angle = positions.astype(jnp.float32)[:, None, :, None] * frequency[None, None, None]
@@ -69,7 +69,7 @@ def rotate(
 
 
 class GroupedAttention(nn.Module):
-    """Causal attention in which several query heads share a head of keys and values."""
+    """Causal attention in which several query heads share one key-value head."""
 
     config: DecoderConfig
 
@@ -93,13 +93,13 @@ class GroupedAttention(nn.Module):
         positions: Int[Array, "b n"],
         prefix: tuple[Array, Array, Array] | None = None,
     ) -> tuple[Float[Array, "b n w"], tuple[Array, Array]]:
-        """The output, and the keys and values of `x`. `prefix`: keys, values and their count."""
+        """Return the output and the keys and values of `x`. `prefix`: keys, values and lengths."""
         c = self.config
         query = rotate(self.query(x), positions, c.rope_theta)
         key, value = self.keys_values(x, positions)
         b, _, n, d = query.shape
         shared = c.heads // c.kv_heads
-        grouped = query.reshape(b, c.kv_heads, shared * n, d)  # heads that share keys: more rows
+        grouped = query.reshape(b, c.kv_heads, shared * n, d)  # heads sharing keys become rows
         if prefix is None:
             row = jnp.tile(jnp.arange(n)[None], (b, shared))
             precision = c.compute.precision
@@ -144,7 +144,7 @@ class DecoderBlock(nn.Module):
     def keys_values(
         self, x: Float[Array, "b n w"], positions: Int[Array, "b n"]
     ) -> tuple[Array, Array]:
-        """All that a prefix needs of the last layer."""
+        """Only the keys and values: all that a prefix needs from the last layer."""
         return self.MultiHeadDotProductAttention_0.keys_values(self.RMSNorm_0(x), positions)
 
 
@@ -164,7 +164,7 @@ class Decoder(nn.Module):
         return layers
 
     def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b n w"]:
-        """Whole sequences, every position."""
+        """Process whole sequences; return every position."""
         apply: Any = DecoderBlock(self.config, parent=None).apply
         positions = _count(x)
 
@@ -175,7 +175,7 @@ class Decoder(nn.Module):
         return self.decoder_norm(x)
 
     def prefix(self, x: Float[Array, "b p w"]) -> Cache:
-        """Keys and values of every layer; of the last layer nothing else is computed."""
+        """Keys and values of every layer; nothing else of the last layer is computed."""
         apply: Any = DecoderBlock(self.config, parent=None).apply
         positions, layers = _count(x), self._layers()
 
@@ -197,7 +197,7 @@ class Decoder(nn.Module):
         cache: Cache,
         length: Int[Array, "prefixes"],
     ) -> Float[Array, "b n w"]:
-        """Sequences that go on after a prefix; b is a multiple of the number of prefixes."""
+        """Process continuations of cached prefixes; b is a multiple of the number of prefixes."""
         apply: Any = DecoderBlock(self.config, parent=None).apply
 
         def step(x: Array, layer: tuple) -> tuple[Array, None]:

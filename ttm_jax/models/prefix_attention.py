@@ -1,4 +1,4 @@
-"""Attention of several continuations on one prefix, whose keys and values are not repeated."""
+"""Attention of several continuations to a shared prefix, without repeating its keys and values."""
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +11,17 @@ def attend_after_prefix(
     prefix: tuple[Float[Array, "b k p d"], Float[Array, "b k p d"], Int[Array, "b"]],
     precision: str | None = None,
 ) -> Float[Array, "bc k rn d"]:
-    """One softmax over the prefix (its first `length` keys) and, causally, over the own keys.
+    """One softmax over the first `length` keys of the prefix and, causally, over the own keys.
 
-    Continuations are ordered by prefix: rows c*i to c*i + c - 1 go on after prefix i. A row of
-    `query` is one of r query heads at one of n positions, head after head.
+    Continuations are ordered by prefix: rows c*i to c*i + c - 1 continue prefix i. A row of `query`
+    is one of r query heads at one of n positions, with the heads as the outer axis.
     """
     own_key, own_value = own
     key, value, length = prefix
     rows, _, _, d = query.shape
     n, count = own_key.shape[2], key.shape[0]
     query = query * d**-0.5
-    # All continuations of a prefix are rows of one product with its keys.
+    # All continuations of a prefix form the rows of a single product with its keys.
     together = _by_prefix(query, count)
     past = jnp.einsum("bkqd,bkpd->bkqp", together, key, precision=precision)
     seen = jnp.arange(key.shape[2])[None] < length[:, None]

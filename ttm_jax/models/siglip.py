@@ -1,4 +1,4 @@
-"""SigLIP and fixed-resolution SigLIP 2: big_vision's two towers, parameter for parameter."""
+"""SigLIP and fixed-resolution SigLIP 2, parameter for parameter as in big_vision's two towers."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
 
 
 class SigLIPConfig(TwoTowerConfig):
-    """SigLIP needs nothing beyond the common sizes."""
+    """Model sizes; SigLIP needs nothing beyond the common ones."""
 
 
 class SigLIPVision(nn.Module):
@@ -55,6 +55,6 @@ class SigLIP(TwoTower):
     def setup(self) -> None:
         self.img = SigLIPVision(self.config)
         self.txt = SigLIPText(self.config)
-        # The values of the SigLIP paper's initialisation: temperature 10, bias -10.
+        # Initial values from the SigLIP paper: temperature 10, bias -10.
         self.t = self.param("t", nn.initializers.constant(jnp.log(10.0)), (1,))
         self.b = self.param("b", nn.initializers.constant(-10.0), (1,))

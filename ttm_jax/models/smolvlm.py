@@ -1,4 +1,4 @@
-"""SmolVLM, which is Idefics3: SigLIP's image tower, a connector, and a Llama decoder.
+"""SmolVLM (an Idefics3 model): SigLIP's image tower, a connector and a Llama decoder.
 
 Parameter names follow the other models: `img` (with the connector as its head) and `txt`.
 """
@@ -22,11 +22,11 @@ from ttm_jax.models.transformer import (
 
 @dataclass(frozen=True)
 class SmolVLMConfig:
-    """Sizes of the model. An image is tiles of `image_size`, `tile_tokens` tokens each."""
+    """Model sizes. An image is split into tiles of `image_size`, with `tile_tokens` tokens each."""
 
     image_size: int
     patch_size: int
-    shuffle: int  # so many patches a side become one token
+    shuffle: int  # shuffle x shuffle patches become one token
     vision: TowerConfig
     text: DecoderConfig
     image_token_id: int
@@ -48,7 +48,7 @@ class SmolVLMConfig:
 
 
 class SmolVLMVision(nn.Module):
-    """Tiles to tokens that the decoder reads."""
+    """Encodes tiles as token embeddings for the decoder."""
 
     config: SmolVLMConfig
 
@@ -60,8 +60,8 @@ class SmolVLMVision(nn.Module):
         position = self.param(
             "pos_embedding", nn.initializers.normal(tower.width**-0.5), (1, c.side**2, tower.width)
         )
-        # transformers looks positions up by fractions of the side; of whole tiles that is the order
-        # of the patches (exactly so for the published 26, 27 and 32 patches a side).
+        # transformers looks positions up by fractions of the side; for whole tiles that is the
+        # patch order (exactly so for the published 26, 27 and 32 patches per side).
         x = x + position.astype(x.dtype)
         x = pixel_shuffle(Encoder(tower, name="Transformer")(x), c.shuffle)
         sizes = (tower.width * c.shuffle**2, c.text.width)
@@ -69,7 +69,7 @@ class SmolVLMVision(nn.Module):
 
 
 def pixel_shuffle(x: Float[Array, "t n w"], factor: int) -> Float[Array, "t m v"]:
-    """Squares of factor x factor neighbouring patches become one token, row by row."""
+    """Merge each square of factor x factor neighbouring patches into one token, in row order."""
     t, n, w = x.shape
     side = round(n**0.5)
     small = side // factor
@@ -78,7 +78,7 @@ def pixel_shuffle(x: Float[Array, "t n w"], factor: int) -> Float[Array, "t m v"
 
 
 class SmolVLMText(nn.Module):
-    """Token embeddings, the decoder and the head over the vocabulary."""
+    """Token embeddings, the decoder and the language-model head."""
 
     config: DecoderConfig
 
@@ -106,7 +106,7 @@ class SmolVLM(nn.Module):
         return self.img(pixels)
 
     def prefix(self, features: Float[Array, "b tn width"], ids: Int[Array, "b p"]) -> Cache:
-        """Read the part of the prompts that ends with the image; padding stands on the right."""
+        """Process the shared part of the prompts, which ends with the image; right-padded."""
         return self.txt.Decoder_0.prefix(self._merge(features, ids))
 
     def answers(
@@ -116,7 +116,7 @@ class SmolVLM(nn.Module):
         ids: Int[Array, "b c n"],
         length: Int[Array, "b c"],
     ) -> Float[Array, "b c vocabulary"]:
-        """Logits of the token after each of c questions about each image; no other position's."""
+        """Logits of the next token after each of c questions per image, at that position only."""
         b, c, n = ids.shape
         start = jnp.repeat(prefix_length, c)
         positions = start[:, None] + jnp.arange(n, dtype=start.dtype)[None]
@@ -128,7 +128,7 @@ class SmolVLM(nn.Module):
     def __call__(
         self, features: Float[Array, "b tn width"], ids: Int[Array, "b n"]
     ) -> Float[Array, "b n vocabulary"]:
-        """Whole prompts at once, all positions: the plain way, to check the other against."""
+        """Logits at all positions of whole prompts: the reference for the prefix-sharing path."""
         return self.txt.logits(self.txt.Decoder_0(self._merge(features, ids)))
 
     def at(
@@ -137,21 +137,21 @@ class SmolVLM(nn.Module):
         ids: Int[Array, "b n"],
         position: Int[Array, "b"],
     ) -> Float[Array, "b vocabulary"]:
-        """Whole prompts at once, the logits of one position each."""
+        """Logits at one position of each whole prompt."""
         x = take_position(self.txt.Decoder_0(self._merge(features, ids)), position)
         return self.txt.logits(x)[:, 0]
 
     def everything(
         self, pixels: Float[Array, "t h w 3"], ids: Int[Array, "b n"]
     ) -> Float[Array, "b n vocabulary"]:
-        """From pixels to logits, for one image a prompt; it is what initialises the parameters."""
+        """From pixels to logits, with one image per prompt; used to initialise the parameters."""
         features = self.encode_tiles(pixels)
         return self(features.reshape(len(ids), -1, features.shape[-1]), ids)
 
     def _merge(
         self, features: Float[Array, "b tn width"], ids: Int[Array, "b n"]
     ) -> Float[Array, "b n width"]:
-        """Token embeddings, with the image's tokens in the places that are held for them."""
+        """Token embeddings, with image features in place of the image placeholder tokens."""
         is_image = ids == self.config.image_token_id
         slot = jnp.clip(jnp.cumsum(is_image, axis=1) - 1, 0, features.shape[1] - 1)
         from_image = jnp.take_along_axis(features, slot[:, :, None], axis=1)

@@ -1,9 +1,9 @@
-"""All layers of a stack but the last on the whole input, and the last by a cheaper function.
+"""Run all layers of a stack but the last on the whole input, and the last with a cheaper function.
 
-`lax.scan` could only run the first layers on a copy of their part of every parameter, and the
-gradient would be put together from padded pieces: for a small batch of a large model those copies
-cost as much as a layer, and twice the memory of the parameters. Here a layer is read where it lies
-and its gradient written where it belongs.
+`lax.scan` could run the first layers only on a copy of their slice of every parameter, and the
+gradient would be assembled from padded pieces: for a small batch of a large model those copies cost
+as much as a layer, and twice the memory of the parameters. Here each layer is read in place from
+the stacked parameters, and its gradient is written in place.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,14 @@ LastLayer = Callable[[Any, Any, Any], Any]  # (x, parameters, position) -> y
 def run_stack(
     layer: Layer, last: LastLayer, x: Float[Array, "..."], stack: Any, position: Int[Array, "b"]
 ) -> Float[Array, "..."]:
-    """`stack` has the parameters of every layer on its leading axes."""
+    """Apply the stack; the leading axis of every leaf of `stack` is the layer axis."""
     depth = _depth(stack)
     x, _ = jax.lax.scan(lambda x, i: (layer(x, _at(stack, i)), None), x, jnp.arange(depth - 1))
     return last(x, _at(stack, depth - 1), position)
 
 
 def _forward(layer: Layer, last: LastLayer, x: Any, stack: Any, position: Any) -> tuple[Any, Any]:
-    """Keep what the backward pass of each layer needs, but for the parameters themselves."""
+    """Save what the backward pass of each layer needs, except the parameters themselves."""
     perturbed = [leaf.perturbed for leaf in jax.tree.leaves(stack, is_leaf=_is_primal)]
     x, stack, position = jax.tree.map(
         lambda leaf: leaf.value, (x, stack, position), is_leaf=_is_primal
@@ -79,7 +79,7 @@ run_stack.defvjp(_forward, _backward, symbolic_zeros=True)
 
 
 class _Static:
-    """Something that is not an array, among arrays."""
+    """A pytree node without leaves, to carry a static value among arrays."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -91,7 +91,7 @@ jax.tree_util.register_pytree_node(
 
 
 class _Pull:
-    """A pulled-back function whose parameters are left out until it is called."""
+    """A VJP function stored without its parameters, which `complete` puts back."""
 
     def __init__(self, kept: list, places: tuple, structure: Any) -> None:
         self.kept, self.places, self.structure = kept, places, structure

@@ -1,12 +1,12 @@
-"""The transformer that SigLIP, CLIP and SmolVLM's vision tower share: block, encoder, MAP head.
+"""The transformer shared by SigLIP, CLIP and SmolVLM's vision tower: block, encoder, MAP head.
 
-Parameter names are big_vision's, with the layers of an encoder stacked on a leading axis, so that
-its scanned checkpoints are this tree and compile time does not grow with depth.
+Parameter names are big_vision's, with the layers of an encoder stacked on a leading axis. Its
+scanned checkpoints therefore have the same tree, and compile time does not grow with depth.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -24,25 +24,22 @@ Activation = Literal["gelu_tanh", "gelu", "quick_gelu"]
 
 @dataclass(frozen=True)
 class Compute:
-    """How to compute, as opposed to what: nothing here changes a parameter.
+    """How to compute, independent of the parameters: nothing here changes their shapes or values.
 
-    Parameters stay float32. `precision` is that of every matrix product: "highest" keeps float32
+    Parameters stay float32. `precision` applies to every matrix product: "highest" keeps float32
     exact on TPU, where the default would round to bfloat16 and blur small margins. `remat` trades
     time for memory in the backward pass: "block" keeps only the input of each block, "dots" also
-    the results of the dense layers, "none" keeps everything.
+    the outputs of the dense layers, "none" keeps everything.
     """
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     precision: Literal["highest", "high", "default"] = "highest"
     remat: Remat = "none"
 
-    def with_remat(self, remat: Remat) -> "Compute":
-        return replace(self, remat=remat)
-
 
 @dataclass(frozen=True)
 class TowerConfig:
-    """The sizes of one transformer tower."""
+    """Sizes of one transformer tower."""
 
     width: int
     depth: int
@@ -77,14 +74,14 @@ def layer_norm(config: TowerConfig, name: str) -> nn.LayerNorm:
 
 
 class Linear(nn.Module):
-    """A dense layer between any axes, written as an einsum: "bnw,whd->bhnd" makes heads.
+    """A dense layer over arbitrary axes, written as an einsum: "bnw,whd->bhnd" splits into heads.
 
-    Where the variables hold a "lora" collection, its low-rank term is added without ever forming
-    the full matrix, so that a frozen kernel needs no gradient.
+    If the variables have a "lora" collection, its low-rank term is added without forming the full
+    matrix, so that a frozen kernel needs no gradient.
     """
 
     spec: str
-    sizes: tuple[int, ...]  # of the kernel
+    sizes: tuple[int, ...]  # shape of the kernel
     compute: Compute
     use_bias: bool = True
 
@@ -113,7 +110,7 @@ class Linear(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head attention of `x` on `context`; big_vision's parameter names and shapes."""
+    """Multi-head attention from `x` to `context`, with big_vision's parameter names and shapes."""
 
     config: TowerConfig
 
@@ -124,7 +121,7 @@ class Attention(nn.Module):
         context: Float[Array, "b n w"],
         positions: Int[Array, "b q"] | None = None,
     ) -> Float[Array, "b q w"]:
-        """`positions` are those of the rows of `x`, where a causal tower needs them."""
+        """`positions` are the positions of the rows of `x`, needed by a causal tower."""
         c = self.config
         sizes = (c.width, c.heads, c.head_dim)
         to_heads = partial(Linear, "bnw,whd->bhnd", sizes, c.compute)
@@ -159,9 +156,9 @@ class Block(nn.Module):
     def __call__(
         self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None
     ) -> Float[Array, "b q w"]:
-        """With `only`, the output at one position a row: exact, for a fraction of the work.
+        """With `only`, output only one position per row: exact, at a fraction of the cost.
 
-        Keys and values still come from every position; queries, output projection and MLP do not.
+        Keys and values still use every position; queries, output projection and MLP use one.
         """
         c = self.config
         context = layer_norm(c, "LayerNorm_0")(x)
@@ -187,7 +184,7 @@ class Encoder(nn.Module):
     def __call__(
         self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None
     ) -> Float[Array, "b q w"]:
-        """With `only`, the last block and the norm run at that position alone: [B, 1, D]."""
+        """With `only`, the last block and the norm run at that position only: [B, 1, D]."""
         c = self.config
         block = Block(c, parent=None)
         layers = {"params": self.param("encoderblock", partial(_init_stacked, block, x.shape))}
@@ -216,7 +213,7 @@ def rematerialise(step: Callable, remat: Remat) -> Callable:
 
 
 class MAPHead(nn.Module):
-    """Multi-head attention pooling: a learned probe asks all tokens (SigLIP's image tower)."""
+    """Multi-head attention pooling with a learned probe, as in SigLIP's image tower."""
 
     config: TowerConfig
 
@@ -230,7 +227,7 @@ class MAPHead(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Non-overlapping patches as one matrix product, which is what the convolution amounts to."""
+    """Embeds non-overlapping patches with one matrix product instead of a strided convolution."""
 
     width: int
     patch: int
@@ -242,7 +239,7 @@ class PatchEmbedding(nn.Module):
         b, h, w, _ = pixels.shape
         p = self.patch
         kernel = self.param("kernel", nn.initializers.lecun_normal(), (p, p, 3, self.width))
-        # As a convolution of stride p does, leave out what does not fill a patch (384 = 27*14 + 6).
+        # Like a convolution of stride p, drop pixels that do not fill a patch (384 = 27*14 + 6).
         x = pixels[:, : h // p * p, : w // p * p].astype(self.compute.dtype)
         x = x.reshape(b, h // p, p, w // p, p, 3).transpose(0, 1, 3, 2, 4, 5)
         x = x.reshape(b, -1, p * p * 3)  # [B, N, P*P*3]

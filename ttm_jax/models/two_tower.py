@@ -1,4 +1,4 @@
-"""What SigLIP and CLIP have in common: sizes, unit embeddings, and logits from their cosines."""
+"""What SigLIP and CLIP share: sizes, unit-norm embeddings, and logits from cosine similarity."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from ttm_jax.models.transformer import TowerConfig
 
 @dataclass(frozen=True)
 class TwoTowerConfig:
-    """Sizes of a two-tower model, all of them read from the checkpoint."""
+    """Sizes of a two-tower model, all read from the checkpoint."""
 
     image_size: int
     patch_size: int
@@ -27,9 +27,9 @@ class TwoTowerConfig:
 
 
 class TwoTower(nn.Module):
-    """Towers `img` and `txt`, log scale `t` and perhaps bias `b`, which the families set up.
+    """Base of both families, which set up `img`, `txt`, log scale `t` and bias `b` (or None).
 
-    Logits are cos * exp(t) (+ b): the similarity in which the paper states its thresholds.
+    Logits are cos * exp(t) (+ b), the similarity in which the paper states its thresholds.
     """
 
     config: TwoTowerConfig
@@ -52,6 +52,6 @@ class TwoTower(nn.Module):
 
 
 def unit(x: Float[Array, "n e"]) -> Float[Array, "n e"]:
-    """Length 1, in float32 whatever the towers computed in."""
+    """Normalise to length 1, in float32 whatever the towers' compute dtype."""
     x = x.astype(jnp.float32)
     return x / jnp.linalg.norm(x, axis=-1, keepdims=True)

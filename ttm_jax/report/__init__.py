@@ -1,0 +1,1 @@
+"""Run folders and score files -> tables, figures and the HTML page."""

@@ -1,6 +1,7 @@
 """What a user sees of a run on their own data: before it, and after it."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,37 +9,49 @@ import jax
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.estimate import Estimate
+from ttm_jax.data.own_data import OwnData
+from ttm_jax.data.paper.models import MODELS
+from ttm_jax.engine.estimate import Estimate
+from ttm_jax.engine.result import TTMResult
+from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
+from ttm_jax.matching.metric_names import METRICS
+from ttm_jax.report.answer import answer_rows, as_csv, print_answer
+from ttm_jax.report.checkpoints.model_card import write_card
 from ttm_jax.report.matchings import matching_lines
-from ttm_jax.runlog import RunFolder
-from ttm_jax.ttm import TTMResult
+from ttm_jax.report.run_data import read_one
+from ttm_jax.runs.folder import RunFolder
+from ttm_jax.runs.locate import MODEL, RUN
 
-_METRICS = {"group_score": "GroupScore", "group_match": "GroupMatch", "global_match": "assignment"}
+_SHOWN = ("group_score", "group_match", "global_match")
 
 
-def outlook_text(dataset: GroupedDataset, model: str, config: TTMConfig, found: Estimate) -> str:
+def outlook_text(
+    dataset: GroupedDataset, model: str, config: TTMConfig, found: Estimate, seeds: int = 1
+) -> str:
     """What `--dry-run` prints."""
     unit = "pairs" if config.matching == "global" else "groups"
-    share = f"{config.first_coverage:.0%} of the {unit} at first"
+    share = f"{found.first_share:.0%} of the {unit} at first"
     if found.sampled < found.units and config.tau_unit != "fraction":
         share += f" (from {found.sampled} of {found.units})"
     devices = jax.devices()
     steps = _range(str(found.least_steps), str(found.most_steps))
-    duration = _range(*(_duration(found.seconds(n)) for n in (found.least_steps, found.most_steps)))
-    counted = "" if found.activations_counted else " (without activations)"
+    totals = (found.seconds(n, seeds) for n in (found.least_steps, found.most_steps))
+    duration = _range(*map(_duration, totals))
+    several = "" if seeds == 1 else f" for each of {seeds} seeds"
     lines = [
         describe(dataset, config),
         f"model: {model}, {found.parameters / 1e6:.1f} M parameters, "
         f"{len(devices)} x {devices[0].device_kind}",
         f"settings: {config.iterations} iterations of {config.epochs} epochs, {found.batch} {unit} "
-        f"a batch, lr {config.lr:g}, {config.schedule} thresholds",
+        f"per batch, lr {config.lr:g}, {config.schedule} thresholds",
         f"tau_1: {found.taus[0]:.4g}, which selects {share}; tau_T: {found.taus[-1]:.4g}",
-        f"memory: about {_size(found.step_bytes)} for a step{counted} and "
+        f"memory: about {_size(found.step_bytes)} for a step and "
         f"{_size(found.data_bytes)} for the data; there are {_size(found.available_bytes)}",
         f"disk: about {_size(found.disk_bytes)} for checkpoints and the adapted model",
-        f"time: {found.step_seconds:.2g} s a step, {found.score_seconds:.2g} s to score all; "
-        f"{steps} steps, so {duration}, and compiling",
+        f"time: {found.step_seconds:.2g} s per step, {found.score_seconds:.2g} s to score all; "
+        f"{steps} steps{several}; with {_duration(found.compile_seconds)} for compiling, "
+        f"{duration} in all",
         "nothing was written",
     ]
     return "\n".join(lines)
@@ -60,16 +73,20 @@ def describe(dataset: GroupedDataset, config: TTMConfig) -> str:
 
 
 def write_results(
-    out: Path, data: Path, dataset: GroupedDataset, config: TTMConfig, result: TTMResult
+    out: Path, data: OwnData, config: TTMConfig, results: Sequence[TTMResult]
 ) -> dict[str, Any]:
-    """matchings.jsonl, model/ and summary.json; the summary comes last, when all is there."""
+    """matchings.jsonl and .csv, model/ and summary.json; the summary comes last.
+
+    Of several seeds, all but the spread of the metrics is that of the first.
+    """
+    result = results[0]
     assert result.run_dir is not None
     run = RunFolder(result.run_dir)
-    lines = list(matching_lines(dataset, run, config.matching, data))
+    lines = list(matching_lines(data.dataset, run, config.matching, data.folder))
     name = "caption" if config.matching == "global" else "matching"
     rows = run.metrics()
     summary = {
-        "data": describe(dataset, config),
+        "data": describe(data.dataset, config),
         "units": rows[-1]["units"],
         "tau_1": rows[1]["tau"],
         "selected": [row["selected"] for row in rows[1:]],
@@ -79,35 +96,76 @@ def write_results(
         "final": result.metrics,
         "seed": result.seed,
     }
+    if len(results) > 1:
+        summary["seeds"] = summarise(results)
     if jax.process_index() == 0:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(out / "matchings.jsonl", text)
+        write_text(out / "matchings.csv", as_csv(answer_rows(results, data.folder)))
         # It appears whole or not at all, and the run is the same: what is there is right.
-        if not (out / "model").exists():
-            result.model.save(out / "model")
+        if not (out / MODEL).exists():
+            result.model.save(out / MODEL)
+            write_card(out / MODEL, read_one(result.run_dir))
         write_json(out / "summary.json", summary)
     return summary
 
 
-def result_text(summary: dict[str, Any], out: Path) -> str:
+def write_page_of(out: Path) -> Path:
+    """The report page of what `ttm adapt` has written."""
+    from ttm_jax.report.page.page import write_page
+    from ttm_jax.report.run_data import read_experiments
+
+    path = out / "report.html"
+    if jax.process_index() == 0:
+        names = {source: name for name, source in MODELS.items()}
+        write_page(read_experiments([out / RUN]), path, models=names)
+    return path
+
+
+def print_result(
+    summary: dict[str, Any],
+    results: Sequence[TTMResult],
+    data: OwnData,
+    out: Path,
+    page: Path | None,
+) -> None:
+    """The answer: the pairs, what changed, what it is worth, and where everything is."""
+    print_answer(answer_rows(results, data.folder))
+    print("\n" + result_text(summary, out, page))
+
+
+def result_text(summary: dict[str, Any], out: Path, page: Path | None = None) -> str:
     """What changed, what it is worth where the truth is known, and where everything is."""
     units, selected = summary["units"], summary["selected"]
     lines = [
         summary["data"],
         f"selected: {selected[0]} of {units} at first (tau_1 {summary['tau_1']:.4g}), "
         f"{selected[-1]} in the end",
-        f"matched otherwise than at first: {summary['changed']} of {units}"
+        f"changed matchings: {summary['changed']} of {units}"
         + ("" if summary["unique"] == units else f"; tied: {units - summary['unique']}"),
     ]
-    for name, title in _METRICS.items():
+    for name in _SHOWN:
         if name in summary["raw"]:
             old, new = summary["raw"][name], summary["final"][name]
             lines.append(
-                f"{title}: {old['percent']:.2f} ({old['count']}/{old['of']}) -> "
+                f"{METRICS[name].label}: {old['percent']:.2f} ({old['count']}/{old['of']}) -> "
                 f"{new['percent']:.2f} ({new['count']}/{new['of']}), chance {old['chance']:.2f}"
+                + _over_seeds(summary, name)
             )
-    lines.append(f"{out}: matchings.jsonl, model/ (load_model or transformers), summary.json, run/")
+    names = f"matchings.csv, matchings.jsonl, {MODEL}/ (load_model or transformers), summary.json"
+    lines.append(f"finished; {out}: {names}, {RUN}/")
+    if page is not None:
+        lines.append(f"a page to look at: {page}")
     return "\n".join(lines)
+
+
+def _over_seeds(summary: dict[str, Any], name: str) -> str:
+    """Mean and deviation, if there are several seeds."""
+    if "seeds" not in summary:
+        return ""
+    found = summary["seeds"]["final"][name]
+    seeds = len(summary["seeds"]["seeds"])
+    return f"; over {seeds} seeds {found['mean']:.2f} ± {found['std']:.2f}"
 
 
 def _range(least: str, most: str) -> str:

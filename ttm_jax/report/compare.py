@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from ttm_jax.errors import InputError
+from ttm_jax.plain_text import one_line
 from ttm_jax.report.decisions import Decisions, decisions, unit_names
 from ttm_jax.report.run_data import Experiment, SeedRun
-from ttm_jax.run_pictures import find
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class RunComparison:
     changed: int
     """Units whose matching is not the same."""
     units: int
+    notes: tuple[str, ...] = ()
+    """What could not be read because a run is still going."""
 
     def as_json(self) -> dict[str, Any]:
         """JSON has no infinity: the similarity of an image that was left over is null."""
@@ -92,11 +94,15 @@ def compare_runs(
     at = (a.last, b.last) if iterations is None else iterations
     for run, iteration in zip((a, b), at, strict=True):
         if not 0 <= iteration <= run.last:
-            raise InputError(f"{run.path} has iterations 0 to {run.last}, not {iteration}")
+            raise InputError(
+                one_line(f"{run.path} has iterations 0 to {run.last}, not {iteration}")
+            )
     old, new = decisions(a, at[0]), decisions(b, at[1])
     tests = []
-    main = "global_match" if a.is_global else "group_match"
-    for metric, x, y in ((main, old.right, new.right), ("group_score", old.scored, new.scored)):
+    for metric, x, y in (
+        (a.main_metric, old.right, new.right),
+        ("group_score", old.scored, new.scored),
+    ):
         if x is not None and y is not None:
             tests.append(mcnemar(metric, x, y))
     rows_a, rows_b = _matchings(old, a), _matchings(new, b)
@@ -112,7 +118,10 @@ def compare_runs(
             )
             for unit in np.flatnonzero(old.right != new.right)
         )  # fmt: skip
-    return RunComparison((a.seed, b.seed), at, tuple(tests), differences, changed, len(names))
+    notes = tuple(dict.fromkeys(a.notes + b.notes))
+    return RunComparison(
+        (a.seed, b.seed), at, tuple(tests), differences, changed, len(names), notes
+    )
 
 
 def _of(experiment: Experiment, seed: int) -> SeedRun:
@@ -122,14 +131,16 @@ def _of(experiment: Experiment, seed: int) -> SeedRun:
 def _common_names(a: SeedRun, b: SeedRun) -> list[str]:
     """The units of both; runs on other data or with another kind of matching are refused."""
     if a.is_global != b.is_global:
-        raise InputError(f"{a.path} and {b.path}: one matches groups, the other globally")
+        raise InputError(one_line(f"{a.path} and {b.path}: one matches groups, the other globally"))
     old, new = a.identity["dataset"], b.identity["dataset"]
     names = unit_names(a)
-    if old["shapes"] != new["shapes"] or names != unit_names(b):
+    if list(old["shapes"].items()) != list(new["shapes"].items()) or names != unit_names(b):
         raise InputError(
-            f"{a.path} and {b.path} are not on the same data: {old['name']} with "
-            f"{old['groups']} groups, {new['name']} with {new['groups']}; a paired test needs the "
-            "same groups"
+            one_line(
+                f"{a.path} and {b.path} are not on the same data: {old['name']} with "
+                f"{old['groups']} groups, {new['name']} with {new['groups']}; a paired test needs "
+                "the same groups"
+            )
         )
     return names
 
@@ -146,7 +157,7 @@ def _captions(
     run: SeedRun, rows_a: list[tuple[int, ...]], rows_b: list[tuple[int, ...]]
 ) -> list[tuple[str, ...]]:
     """The captions of every group; of a global matching, those that A and B chose."""
-    pictures = find(run.path)
+    pictures = run.pictures
     if pictures is None:
         return [()] * len(rows_a)
     pool = [caption or "" for caption in pictures.captions]

@@ -1,18 +1,19 @@
-"""A comparison of two runs on the screen."""
+"""A comparison of two runs on the screen; names and captions are text, whatever they hold."""
 
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from ttm_jax.report.charts import TITLES
+from ttm_jax.matching.metric_names import METRICS
+from ttm_jax.plain_text import one_line, rich_text
 from ttm_jax.report.compare import PairedTest, RunComparison
 
 
 def print_comparisons(a: str, b: str, comparisons: Sequence[RunComparison], show: int) -> None:
     console = Console()
-    console.print(f"A: {escape(a)}\nB: {escape(b)}", highlight=False)
+    console.print(Text(f"A: {one_line(a)}\nB: {one_line(b)}"))
     tests = [(c, test) for c in comparisons for test in c.tests]
     if tests:
         console.print(_test_table(tests))
@@ -29,6 +30,8 @@ def print_comparisons(a: str, b: str, comparisons: Sequence[RunComparison], show
         )
         if comparison.differences:
             console.print(_difference_table(comparison, show))
+    for note in dict.fromkeys(note for c in comparisons for note in c.notes):
+        console.print(Text(f"note: {one_line(note)}"))
 
 
 def _test_table(tests: Sequence[tuple[RunComparison, PairedTest]]) -> Table:
@@ -39,7 +42,7 @@ def _test_table(tests: Sequence[tuple[RunComparison, PairedTest]]) -> Table:
         table.add_column(heading, justify="left" if left else "right", no_wrap=left)
     for comparison, test in tests:
         table.add_row(
-            TITLES[test.metric],
+            METRICS[test.metric].label,
             "{} / {}".format(*comparison.seeds),
             "{} / {}".format(*comparison.iterations),
             f"{100 * test.a / test.units:.2f}",
@@ -59,8 +62,11 @@ def _difference_table(comparison: RunComparison, show: int) -> Table:
     for heading in ("unit", "right in", "margin A", "margin B", "captions"):
         table.add_column(heading, overflow="fold")
     for row in listed:
-        texts = "\n".join(escape(text) for text in row.captions)
         table.add_row(
-            escape(row.name), row.right_in, f"{row.margin_a:.4g}", f"{row.margin_b:.4g}", texts
+            rich_text(row.name),
+            row.right_in,
+            f"{row.margin_a:.4g}",
+            f"{row.margin_b:.4g}",
+            Text("\n".join(map(one_line, row.captions))),
         )
     return table

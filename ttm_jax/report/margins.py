@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ttm_jax.rates import wilson_interval
+from ttm_jax.matching.rate import wilson_interval
 
 _MOST_POINTS = 120
 _FEWEST = 5
@@ -40,8 +40,13 @@ class MarginBin:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Units of similar margin: mean margin, percent right, and the 95 % interval of that."""
+    """Units of similar margin: mean margin, percent right, and the 95 % interval of that.
 
+    `rank` is the place of the bin's middle among all units, 0 for the smallest margin, 100 for the
+    largest.
+    """
+
+    rank: float
     margin: float
     right: float
     low: float
@@ -112,7 +117,8 @@ def calibration(
     """Bins of equal size by margin: is a larger margin more often right, and how often?"""
     finite = np.flatnonzero(np.isfinite(confidence))
     order = finite[np.argsort(confidence[finite], kind="stable")]
-    found = []
+    found: list[CalibrationBin] = []
+    before = 0
     for part in np.array_split(order, min(bins, max(1, len(order) // 5))):
         if not len(part):
             continue
@@ -120,6 +126,7 @@ def calibration(
         low, high = wilson_interval(count, len(part))
         found.append(
             CalibrationBin(
+                rank=100 * (before + len(part) / 2) / len(order),
                 margin=float(confidence[part].mean()),
                 right=100 * count / len(part),
                 low=100 * low,
@@ -127,4 +134,5 @@ def calibration(
                 count=len(part),
             )
         )
+        before += len(part)
     return found

@@ -1,27 +1,36 @@
 """The result of a run in the words of the user: file names and captions instead of indices."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ttm_jax.config import Matching
 from ttm_jax.data.groups import Block, GroupedDataset
-from ttm_jax.files import read_lines
-from ttm_jax.preprocess import ImageSource
-from ttm_jax.runlog import RunFolder
+from ttm_jax.errors import InputError
+from ttm_jax.inputs.preprocess import ImageSource, NamedBytes
+from ttm_jax.plain_text import one_line
+from ttm_jax.runs.folder import RunFolder
+from ttm_jax.runs.read.identity import read_identity
+from ttm_jax.runs.read.ledger import read_ledger, read_matchings
+from ttm_jax.runs.read.metrics import read_metrics
 
 
 def matching_lines(
     dataset: GroupedDataset, run: RunFolder, kind: Matching, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    """A line a group, or, without groups, a line an image.
+    """One line per group or, without groups, one line per image.
 
-    `matching` is what the adapted model says, `before` what the model said as it came; both are
-    indices of captions, null for an image that gets none.
+    `matching` is what the adapted model says, `before` what the model said before training; both
+    are indices of captions, null for an image that gets none.
     """
-    final = list(read_lines(run.path / "matchings.jsonl"))
-    before = [row for row in run.ledger() if row["iteration"] == 1]
+    identity = read_identity(run.path)
+    measured = read_metrics(run.path, identity)
+    final = read_matchings(run.path, identity)
+    found = read_ledger(run.path, identity, measured.rows, finished=measured.finished)
+    if not found.iterations:
+        raise InputError(one_line(f"{run.path} has no finished iteration"))
+    before = found.iterations[0]
     if kind == "global":
         yield from _pair_lines(dataset.ungrouped(), final, before, folder)
         return
@@ -42,19 +51,22 @@ def matching_lines(
 
 
 def _pair_lines(
-    dataset: GroupedDataset, final: list[dict], before: list[dict], folder: Path
+    dataset: GroupedDataset, final: Sequence[dict], before: Sequence[dict], folder: Path
 ) -> Iterator[dict[str, Any]]:
     (block,) = dataset.blocks
     for new, old in zip(final, before, strict=True):
-        image, caption = new["image"], new["caption"]
-        truth = {} if block.truth is None else {"truth": int(block.truth[0, image])}
+        image = new["image"]
+        (caption,), (earlier,) = _known([new["caption"]]), _known([old["caption"]])
+        truth = {}
+        if block.truth is not None:
+            truth["truth"] = _known([int(block.truth[0, image])])[0]
         yield {
             "image": _name(dataset.images[block.image_index[0, image]], folder),
             "caption": caption,
-            "matched": dataset.captions[block.text_index[0, caption]],
+            "matched": None if caption is None else dataset.captions[block.text_index[0, caption]],
             "similarity": new["similarity"],
             "unique": new["unique"],
-            "before": old["caption"],
+            "before": earlier,
             **truth,
         }
 
@@ -68,5 +80,7 @@ def _truth(block: Block, row: int) -> dict[str, Any]:
 
 
 def _name(image: ImageSource, folder: Path) -> str | None:
-    """As the list of the folder has it."""
+    """As the folder's own list names it."""
+    if isinstance(image, NamedBytes):
+        return image.name
     return os.path.relpath(image, folder) if isinstance(image, str | Path) else None

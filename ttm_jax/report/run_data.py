@@ -1,7 +1,7 @@
-"""Run folders as they are read by reports: seeds of one experiment together, nothing recomputed.
+"""Run folders as reports see them: seeds of one experiment together, nothing recomputed.
 
 A path may be a run (one seed), the folder of an experiment (`seed_0`, `seed_1`, ...), or a folder
-of experiments.
+of experiments. Every file is read by `ttm_jax.runs.read`, which checks it.
 """
 
 import re
@@ -13,11 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ttm_jax import run_pictures
-from ttm_jax.errors import InputError
-from ttm_jax.files import read_json
-from ttm_jax.runlog import RunFolder
+from ttm_jax.matching.metric_names import headline
+from ttm_jax.plain_text import one_line
+from ttm_jax.runs.pictures import RunPictures, find_pictures
+from ttm_jax.runs.read.agreement import check_pictures, check_scores, check_truth, other_data
+from ttm_jax.runs.read.fields import Place
+from ttm_jax.runs.read.identity import CONFIG, read_environment, read_identity
+from ttm_jax.runs.read.json_files import read_optional_object
+from ttm_jax.runs.read.ledger import Ledger, read_ledger
+from ttm_jax.runs.read.metrics import NAME, read_metrics
+from ttm_jax.runs.read.scores import read_scores
 
+_EMPTY = "empty; the run has not finished its first step"
 _DEPTH = 3  # how far below a given folder runs are looked for
 
 
@@ -29,6 +36,11 @@ class SeedRun:
     identity: dict[str, Any] = field(repr=False)
     environment: dict[str, Any] = field(repr=False)
     rows: list[dict[str, Any]] = field(repr=False)
+    complete: bool = True
+    """The run has written its summary: what is missing is lost, and not about to be written."""
+    read_notes: tuple[str, ...] = ()
+    decided: dict[int, Any] = field(default_factory=dict, repr=False)
+    """What `decisions` has computed already."""
 
     @property
     def seed(self) -> int:
@@ -58,7 +70,7 @@ class SeedRun:
     @property
     def main_metric(self) -> str:
         """What Test-Time Matching is judged by: GroupMatch, or the accuracy of the assignment."""
-        return "global_match" if self.is_global else "group_match"
+        return headline("global" if self.is_global else "group")
 
     @property
     def shapes(self) -> dict[str, int]:
@@ -71,24 +83,38 @@ class SeedRun:
 
     def scores(self, iteration: int) -> tuple[np.ndarray, ...]:
         """[group, image, text] of every block."""
-        return tuple(arrays["scores"] for arrays in self._blocks(iteration))
+        blocks = list(read_scores(self.path, iteration, self.identity))
+        check_scores(blocks, self.rows[iteration].get("scores"), self.truth)
+        return tuple(block.scores for block in blocks)
 
     @cached_property
     def truth(self) -> tuple[np.ndarray, ...] | None:
         """[group, image] of every block; None if nobody knows."""
-        blocks = list(self._blocks(0))
-        if not all("truth" in arrays for arrays in blocks):
-            return None
-        return tuple(arrays["truth"] for arrays in blocks)
+        blocks = list(read_scores(self.path, 0, self.identity))
+        check_truth(blocks, self.has_truth)
+        known = [block.truth for block in blocks if block.truth is not None]
+        return tuple(known) if self.has_truth else None
 
-    def _blocks(self, iteration: int) -> Iterator[dict[str, np.ndarray]]:
-        for shape in self.shapes:
-            path = self.path / "scores" / f"{iteration:03d}_{shape}.npz"
-            try:
-                with np.load(path, allow_pickle=False) as file:
-                    yield dict(file)
-            except FileNotFoundError as error:
-                raise InputError(f"{path} is not there; the run folder is not whole") from error
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What was selected in each iteration."""
+        return read_ledger(self.path, self.identity, self.rows, finished=self.complete)
+
+    @cached_property
+    def pictures(self) -> RunPictures | None:
+        """What the groups look like; None if it was not kept."""
+        found = find_pictures(self.path)
+        if found is None:
+            return None
+        if found.folder != self.path and other_data(found, self.identity):
+            return None  # the folder around the run belongs to another dataset
+        check_pictures(found, self.identity, self.ledger, self.truth)
+        return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be read because the run is still going."""
+        return self.read_notes + self.ledger.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +128,7 @@ class Experiment:
     """experiment.json: which experiment of the paper this is, where somebody has said so."""
     note: str = ""
     """Why the command that made the runs did not hold them against the paper's, if it said so."""
+    reading_notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> SeedRun:
@@ -139,49 +166,72 @@ class Experiment:
         """ "2x2"; several shapes with commas. Of a global matching, that of the whole."""
         return ", ".join(self.first.shapes)
 
-    @cached_property
-    def pictures(self) -> run_pictures.RunPictures | None:
-        return run_pictures.find(self.first.path)
+    @property
+    def pictures(self) -> RunPictures | None:
+        return self.first.pictures
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of a report should know about its runs, one sentence each."""
+        return self.reading_notes + tuple(note for run in self.runs for note in run.notes)
 
 
 def is_run(path: Path) -> bool:
-    return (path / "config.json").is_file() and (path / "metrics.jsonl").is_file()
+    return (path / CONFIG).is_file() and (path / NAME).is_file()
 
 
 def read_run(path: Path) -> SeedRun:
-    """One seed; a run that is still going shows what it has."""
+    """One seed; of a run that is still going, what is complete."""
+    run = _read_begun(path)
+    if run is None:
+        raise Place(path / NAME).error(_EMPTY)
+    return run
+
+
+def _read_begun(path: Path) -> SeedRun | None:
+    """None if not even the first scores are there yet."""
     if not is_run(path):
-        raise InputError(
-            f"{path} is not a run folder: no config.json and metrics.jsonl; give a folder that "
-            "run_ttm or an experiment has written"
+        raise Place(path).error(
+            f"not a run folder: no {CONFIG} and {NAME}; give a folder that run_ttm or an "
+            "experiment has written"
         )
-    rows = RunFolder(path).metrics()
-    if not rows:
-        raise InputError(f"{path}: metrics.jsonl is empty; the run has not finished its first step")
-    identity = read_json(path / "config.json")
-    if not isinstance(identity, dict) or not {"config", "seed", "dataset"} <= identity.keys():
-        raise InputError(f"{path}/config.json is not that of a run: no config, seed and dataset")
-    environment = path / "environment.json"
-    return SeedRun(path, identity, read_json(environment) if environment.exists() else {}, rows)
+    identity = read_identity(path)
+    measured = read_metrics(path, identity)
+    if not measured.rows:
+        return None
+    environment = read_environment(path)
+    return SeedRun(path, identity, environment, measured.rows, measured.finished, measured.notes)
 
 
 def read_experiments(paths: Sequence[Path]) -> list[Experiment]:
-    """All experiments in these folders, each once, in the order in which they were given."""
+    """All experiments in these folders, each once, in the order in which they were given.
+
+    A run without results yet is left out with a note, unless there is no other.
+    """
     found: dict[str, list[SeedRun]] = {}
-    seen = set()
+    seen: set[Path] = set()
+    empty: list[Path] = []
     for path in paths:
         if not path.exists():
-            raise InputError(f"{path} does not exist; give a run folder")
+            raise Place(path).error("does not exist; give a run folder")
         runs = list(_runs_below(path, _DEPTH))
         if not runs:
-            raise InputError(f"{path} has no run in it: no folder with config.json, metrics.jsonl")
+            raise Place(path).error(f"has no run in it: no folder with {CONFIG}, {NAME}")
         for folder in runs:
             if folder.resolve() in seen:
                 continue
             seen.add(folder.resolve())
-            run = read_run(folder)
-            found.setdefault(_group_key(run), []).append(run)
+            run = _read_begun(folder)
+            if run is None:
+                empty.append(folder)
+            else:
+                found.setdefault(_group_key(run), []).append(run)
+    if empty and not found:
+        raise Place(empty[0] / NAME).error(_EMPTY)
     experiments = [_experiment(runs) for runs in found.values()]
+    if empty:
+        notes = tuple(f"left out: {folder / NAME}: {_EMPTY}" for folder in empty)
+        experiments[0] = replace(experiments[0], reading_notes=notes)
     return _distinct_names(experiments)
 
 
@@ -189,11 +239,12 @@ def read_one(path: Path) -> SeedRun:
     """The run at `path`; of an experiment with several seeds one has to be named."""
     if is_run(path) or not path.is_dir():
         return read_run(path)
-    runs = list(_runs_below(path, 1))
+    runs = list(_runs_below(path, 2))  # RUN/seed_0, or what `ttm adapt` writes: OUT/run/seed_0
     if len(runs) == 1:
         return read_run(runs[0])
     if runs:
-        raise InputError(f"{path} holds several runs; give one: {', '.join(map(str, runs[:8]))}")
+        named = ", ".join(map(str, runs[:8]))
+        raise Place(path).error(f"holds several runs; give one: {named}")
     return read_run(path)
 
 
@@ -201,15 +252,19 @@ def _runs_below(path: Path, depth: int) -> Iterator[Path]:
     if is_run(path):
         yield path
     elif depth and path.is_dir():
-        for child in sorted(path.iterdir(), key=_natural):
+        try:
+            children = sorted(path.iterdir(), key=_natural)
+        except OSError as error:
+            raise Place(path).error(f"cannot be read: {error.strerror}") from None
+        for child in children:
             if child.is_dir() and not child.name.startswith("."):
                 yield from _runs_below(child, depth - 1)
 
 
 def _natural(path: Path) -> list[Any]:
     """seed_10 after seed_9."""
-    parts = re.split(r"(\d+)", path.name)
-    return [(part.isdigit(), int(part) if part.isdigit() else part) for part in parts]
+    parts = re.split(r"([0-9]+)", path.name)
+    return [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
 def _group_key(run: SeedRun) -> str:
@@ -219,19 +274,28 @@ def _group_key(run: SeedRun) -> str:
 
 def _experiment(runs: Iterable[SeedRun]) -> Experiment:
     ordered = tuple(sorted(runs, key=lambda run: run.seed))
-    first = ordered[0].path
-    is_seed = re.fullmatch(r"seed_\d+", first.name) is not None or len(ordered) > 1
-    folder = first.parent if is_seed else first
-    info = _optional(folder / "experiment.json")
-    comparison = _optional(folder / "summary.json").get("comparison") or {}
-    return Experiment(folder.resolve().name, folder, ordered, info, comparison.get("note", ""))
+    first = ordered[0]
+    for run in ordered[1:]:
+        if run.rows[0]["metrics"].keys() != first.rows[0]["metrics"].keys():
+            raise Place(run.path / NAME, 1).error(f"metrics are not those of {first.path / NAME}")
+    is_seed = re.fullmatch(r"seed_\d+", first.path.name) is not None or len(ordered) > 1
+    folder = first.path.parent if is_seed else first.path
+    info, note = _read_info(folder)
+    return Experiment(one_line(folder.resolve().name), folder, ordered, info, note)
 
 
-def _optional(path: Path) -> dict[str, Any]:
-    content = read_json(path) if path.exists() else {}
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a JSON object")
-    return content
+def _read_info(folder: Path) -> tuple[dict[str, Any], str]:
+    """experiment.json, and the note of the comparison in summary.json."""
+    info = read_optional_object(folder / "experiment.json")
+    for key in ("dataset", "model"):
+        if info.known(key):
+            info.string(key)
+    if info.known("small"):
+        info.boolean("small")
+    summary = read_optional_object(folder / "summary.json")
+    comparison = summary.nested("comparison") if summary.known("comparison") else None
+    note = comparison.string("note") if comparison is not None and comparison.known("note") else ""
+    return info.values, note
 
 
 def _distinct_names(experiments: list[Experiment]) -> list[Experiment]:
@@ -242,7 +306,7 @@ def _distinct_names(experiments: list[Experiment]) -> list[Experiment]:
         if names.count(experiment.name) == 1:
             result.append(experiment)
             continue
-        longer = f"{experiment.folder.resolve().parent.name}/{experiment.name}"
+        longer = one_line(f"{experiment.folder.resolve().parent.name}/{experiment.name}")
         taken = {other.name for other in result}
         name = longer if longer not in taken else f"{longer} ({number + 1})"
         result.append(replace(experiment, name=name))

@@ -8,11 +8,13 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from ttm_jax.coverage import SHARES, global_coverage, group_coverage, taus_for_shares
-from ttm_jax.data.score_arrays import ScoreFile
+from ttm_jax.data.score_files.arrays import ScoreFile
+from ttm_jax.data.score_files.numpy_format import read_array
 from ttm_jax.errors import InputError
-from ttm_jax.matching import GlobalMatching, GroupMatching
-from ttm_jax.metrics import (
+from ttm_jax.matching.checks import as_group_scores, as_score_matrix, diagonal
+from ttm_jax.matching.coverage_curve import SHARES, global_coverage, group_coverage, taus_for_shares
+from ttm_jax.matching.match import GlobalMatching, GroupMatching
+from ttm_jax.matching.metrics import (
     GLOBAL_METRICS,
     GROUP_METRICS,
     GlobalEvaluation,
@@ -21,16 +23,16 @@ from ttm_jax.metrics import (
     evaluate,
     evaluate_global,
 )
-from ttm_jax.rates import Rate
-from ttm_jax.report.coverage_figure import draw_coverage
-from ttm_jax.report.score_tables import (
+from ttm_jax.matching.rate import Rate
+from ttm_jax.plain_text import one_line
+from ttm_jax.report.figures.coverage import draw_coverage
+from ttm_jax.report.tables.scores import (
     coverage_table,
     matching_summary,
     metric_table,
     simple_match_text,
     tag_table,
 )
-from ttm_jax.scores import as_group_scores, as_score_matrix, diagonal
 
 _TagRates = dict[str, dict[str, Rate]]
 
@@ -38,7 +40,7 @@ _TagRates = dict[str, dict[str, Rate]]
 def report_groups(
     data: ScoreFile, name: str, truth: str, as_json: bool, figure: Path | None
 ) -> None:
-    """Evaluate groups of one shape and print what was found; `truth` as in `evaluate_scores`."""
+    """Evaluate groups of one shape and print what was found; `truth` as in `ttm evaluate`."""
     scores = as_group_scores(data.scores)
     true_caption, origin = _truth_of(truth, data.truth, diagonal(scores))
     found = evaluate(scores, true_caption)
@@ -60,6 +62,9 @@ def report_global(
 ) -> None:
     """Evaluate one matrix without groups and print what was found."""
     scores = as_score_matrix(data.scores)
+    rows, columns = scores.shape
+    if truth == "auto" and data.named and data.truth is None and rows != columns:
+        truth = "none"  # of `ttm score`: the captions are candidates, not one for each image
     true_caption, origin = _truth_of(truth, data.truth, diagonal(scores[None])[0])
     found = evaluate_global(scores, true_caption)
     if figure is not None:
@@ -157,10 +162,7 @@ def _truth_of(
             f"--truth is {choice!r}; expected auto, diagonal, none, or a .npy file with the "
             "caption index of each image"
         )
-    try:
-        return np.load(path, allow_pickle=False), f"from {path.name}"
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"--truth {path}: cannot be read as a numpy file ({error})") from error
+    return read_array(path, "truth"), f"from {path.name}"
 
 
 def _figure_taus(matching: GroupMatching) -> list[float]:
@@ -177,11 +179,11 @@ def _size(shape: tuple[int, int]) -> str:
 
 def _print_title(console: Console, name: str, contents: str, origin: str) -> None:
     console.print()
-    console.print(Text.assemble((name, "bold"), f": {contents}"))
-    console.print(Text(f"Truth: {origin}. A tie wins nothing.\n"))
+    console.print(Text.assemble((one_line(name), "bold"), f": {contents}"))
+    console.print(Text(f"Truth: {one_line(origin)}. A tie wins nothing.\n"))
 
 
 def _name_figure(console: Console, figure: Path | None) -> None:
     if figure is not None:
-        line = Text(f"\nFigure of coverage and precision over tau: {figure}")
+        line = Text(f"\nFigure of coverage and precision over tau: {one_line(str(figure))}")
         console.print(line, soft_wrap=True)  # a path that is cut in two cannot be copied

@@ -1,0 +1,1 @@
+"""Groups -> scores: contrastive models, VQAScore, models behind an API."""

@@ -1,1 +1,1 @@
-"""Small models for the procedural world, and how they are made."""
+"""The small models that ship with the package, and the code that trains them."""

@@ -1,9 +1,9 @@
-"""Which training pictures meet in a batch.
+"""Batch composition for pretraining.
 
-In a random batch hardly any two pictures show the same shapes in the same colours, so a bag of
-words tells them apart and nothing teaches a model who has which colour or who stands where. That is
-why large contrastive models are weak at it (Yuksekgonul et al., ICLR 2023). Here a part of each
-batch comes as albums: a few pictures of the same shapes and colours, however they are arranged.
+In a random batch hardly any two images show the same shapes in the same colours, so a bag of words
+is enough to tell them apart, and a model does not learn which object has which colour or position.
+This is why large contrastive models are weak at it (Yuksekgonul et al., ICLR 2023). Here part of
+each batch consists of albums: a few images of the same shapes and colours in any arrangement.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from ttm_jax.data.world.scene import Scene
 
 @dataclass(frozen=True)
 class Batches:
-    """Draws the rows of a batch; `albums` hold rows of pictures that look alike."""
+    """Draws the rows of a batch; each album holds the rows of images that look alike."""
 
     count: int
     albums: tuple[Int64[np.ndarray, "_"], ...]
@@ -27,7 +27,7 @@ class Batches:
     def draw(
         self, rng: np.random.Generator, size: int, share: float, album: int
     ) -> Int64[np.ndarray, "size"]:
-        """`share` of the batch in albums of `album` pictures, the rest at random."""
+        """Draw a fraction `share` of the batch as albums of `album` images, the rest uniformly."""
         wanted = int(size * share) // album if self.albums else 0
         chosen = rng.choice(max(1, len(self.albums)), wanted, p=self.weights if wanted else None)
         rows = [rng.choice(self.albums[i], album, replace=False) for i in chosen]
@@ -36,7 +36,7 @@ class Batches:
 
 
 def find_albums(scenes: Sequence[Scene], least: int) -> Batches:
-    """Pictures with the same set of shapes and the same set of colours, `least` or more of them."""
+    """Find the sets of at least `least` images with the same set of shapes and of colours."""
     alike: dict[tuple, list[int]] = defaultdict(list)
     for row, scene in enumerate(scenes):
         if len(scene.things) > 1:

@@ -1,7 +1,7 @@
-"""Words and pairs of neighbouring words, as labels for pictures (Li et al., ICCV 2017).
+"""Words and bigrams of captions as image labels (Li et al., ICCV 2017).
 
-Function words are left out first, so that "a red star left of a circle" has the pairs red star,
-star left, left circle: what things are, and where they are.
+Function words are removed first, so that "a red star left of a circle" has the bigrams red star,
+star left, left circle: what the objects are, and where they are.
 """
 
 from collections import Counter
@@ -25,13 +25,13 @@ def ngrams(caption: str) -> set[Ngram]:
 
 
 def find_ngrams(captions: Sequence[str], most: int) -> tuple[Ngram, ...]:
-    """The most frequent ones; ties in the order of the alphabet, so that the choice is one."""
+    """The most frequent n-grams; ties are broken alphabetically, so the result is deterministic."""
     counts = Counter(ngram for caption in captions for ngram in ngrams(caption))
     return tuple(sorted(counts, key=lambda ngram: (-counts[ngram], ngram))[:most])
 
 
 def label(captions: Sequence[str], known: Sequence[Ngram]) -> UInt8[np.ndarray, "caption ngram"]:
-    """1 where a caption has an n-gram."""
+    """1 where a caption contains an n-gram."""
     column = {ngram: number for number, ngram in enumerate(known)}
     labels = np.zeros((len(captions), len(known)), np.uint8)
     for row, caption in enumerate(captions):

@@ -1,6 +1,6 @@
-"""Pretraining the small models on the procedural world: by a recipe, into a Hugging Face folder.
+"""Pretrain a small model on the procedural world and save it as a Hugging Face folder.
 
-The training split only: nothing of the benchmarks is seen, neither pictures nor captions.
+Only the training split is used: no images or captions of the benchmarks.
 """
 
 import time
@@ -19,20 +19,22 @@ from ttm_jax.data.world import training_captions, training_pairs
 from ttm_jax.data.world.training import training_scene
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
+from ttm_jax.inputs.advice import ADVICE
+from ttm_jax.inputs.preprocess import ImageProcessor
+from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.models.clip import CLIP, CLIPConfig
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute, TowerConfig
-from ttm_jax.preprocess import ImageProcessor
 from ttm_jax.small.batches import find_albums
 from ttm_jax.small.recipe import Recipe
+from ttm_jax.small.settings import small_advice
 from ttm_jax.small.stages import learn_to_read, learn_together, learn_words
 from ttm_jax.small.tokenizers import write_clip_tokenizer, write_siglip_tokenizer
-from ttm_jax.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.weights import huggingface
 
 
 def write_folder_files(folder: Path, recipe: Recipe, captions: list[str]) -> CaptionTokenizer:
-    """Tokenizer and image settings, as a hub checkpoint has them."""
+    """Write tokenizer and image settings in the format of a hub checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     size = {"height": recipe.image_size, "width": recipe.image_size}
     common: dict[str, Any] = {"do_resize": True, "resample": 3, "do_rescale": True}
@@ -60,7 +62,7 @@ def write_folder_files(folder: Path, recipe: Recipe, captions: list[str]) -> Cap
 
 
 def make_module(recipe: Recipe, tokenizer: CaptionTokenizer) -> SigLIP | CLIP:
-    compute = Compute(remat="dots")  # leaner and, on the CPU, faster than keeping everything
+    compute = Compute(remat="dots")  # less memory and, on the CPU, faster than keeping everything
     tower = TowerConfig(recipe.width, recipe.depth, recipe.heads, 4 * recipe.width, compute=compute)
     sizes = (recipe.image_size, recipe.patch_size)
     words = (tokenizer.vocab_size, recipe.text_length, recipe.width)
@@ -76,7 +78,7 @@ def pretrain(
     folder: Path,
     on_step: Callable[[str, int, Any], None] = lambda stage, step, loss: None,
 ) -> dict[str, Any]:
-    """Train by the recipe and write a Hugging Face folder; returns what is worth recording."""
+    """Train according to the recipe, save a Hugging Face folder and return a training record."""
     if folder.exists():
         raise InputError(f"{folder} exists already; give the name of a new folder")
     with TemporaryDirectory() as files:
@@ -111,4 +113,5 @@ def _pretrain(
         "minutes": round((time.perf_counter() - began) / 60, 1),
     }
     write_json(folder / "recipe.json", record)
+    write_json(folder / ADVICE, small_advice([text for draw in captions for text in draw]))
     return record

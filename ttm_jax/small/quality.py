@@ -1,16 +1,16 @@
-"""How good a small model is before any adaptation, on every variant of the world."""
+"""Accuracy of a small model before any adaptation, on every variant of the world."""
 
 from pathlib import Path
 from typing import Any
 
 from ttm_jax.data import world
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.evaluation import evaluate
+from ttm_jax.engine.evaluation import evaluate
+from ttm_jax.engine.raw_scores import raw_scores
 from ttm_jax.files import read_json, write_json
 from ttm_jax.load import load_model
-from ttm_jax.raw_scores import raw_scores
-from ttm_jax.scorers.contrastive import ContrastiveModel
-from ttm_jax.scorers.vqa import VQAModel
+from ttm_jax.scorers.contrastive.model import ContrastiveModel
+from ttm_jax.scorers.vqa.model import VQAModel
 
 HOLDOUT_SEED = 1000  # `experiments.small` reports seed 0
 

@@ -1,14 +1,14 @@
-"""What decides the weights of a small model: sizes, data, and how long each stage learns."""
+"""Hyperparameters of a small model: sizes, data, and the length of each training stage."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
+from ttm_jax.config import Family
 from ttm_jax.data.world import TrainingText
 
 
 @dataclass(frozen=True)
 class Stage:
-    """AdamW with warm-up and a cosine, for so many steps."""
+    """One training stage: AdamW with warm-up and cosine decay."""
 
     steps: int
     lr: float
@@ -16,9 +16,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the weights."""
+    """Everything that determines the weights."""
 
-    family: Literal["siglip", "clip"]
+    family: Family
     seed: int = 0
     width: int = 96
     depth: int = 2
@@ -32,16 +32,16 @@ class Recipe:
     warmup: int = 200
     weight_decay: float = 0.05
     ngrams: int = 1200
-    """Words and pairs of words that the image tower learns to tell."""
+    """Number of words and bigrams that the image tower learns to predict."""
     album_share: float = 0.5
-    """Of a contrastive batch: pictures that come with others of the same shapes and colours."""
+    """Fraction of a contrastive batch made of albums: images with the same shapes and colours."""
     album_size: int = 4
     words: Stage = Stage(4000, 2e-3)
-    """The image tower alone."""
+    """Trains only the image tower."""
     reading: Stage = Stage(5000, 1e-3)
-    """The text tower, with the image tower locked."""
+    """Trains the text tower, with the image tower frozen."""
     together: Stage = Stage(1000, 2e-4)
-    """Both."""
+    """Trains both towers."""
     text: TrainingText = field(
         default_factory=lambda: TrainingText(relation=0.4, omit=0.1, color=0.95)
     )

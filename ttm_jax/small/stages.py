@@ -1,13 +1,13 @@
 """The three stages of pretraining: words, reading, together.
 
-1. Words. The image tower and a linear head learn to tell which words and pairs of words the caption
-   of a picture has (visual n-grams; Li et al., ICCV 2017). The head is left behind.
-2. Reading. The image tower is locked, its embeddings are computed once, and the text tower learns
-   to meet them by the contrastive loss (Zhai et al., "LiT", CVPR 2022).
-3. Together. Both towers, by the contrastive loss, at a small rate.
+1. Words: the image tower and a linear head learn to predict which words and bigrams the caption of
+   an image contains (visual n-grams; Li et al., ICCV 2017). The head is then discarded.
+2. Reading: the image tower is frozen and its embeddings are computed once. The text tower learns to
+   match them with the contrastive loss (Zhai et al., "LiT", CVPR 2022).
+3. Together: both towers are trained with the contrastive loss at a small learning rate.
 
-The contrastive loss alone, from scratch, knows colours after a thousand steps and shapes after
-several thousand: too long for a laptop.
+The contrastive loss alone, from scratch, needs a thousand steps to learn colours and several
+thousand to learn shapes: too long for a laptop.
 """
 
 from collections.abc import Callable
@@ -20,17 +20,17 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int32, UInt8
 
-from ttm_jax.losses import CONTRASTIVE
+from ttm_jax.inputs.preprocess import ImageProcessor, normalise
 from ttm_jax.models.clip import CLIP
 from ttm_jax.models.siglip import SigLIP
-from ttm_jax.preprocess import ImageProcessor, normalise
 from ttm_jax.small.batches import Batches
 from ttm_jax.small.ngrams import find_ngrams, label
 from ttm_jax.small.recipe import Recipe, Stage
+from ttm_jax.training.losses import CONTRASTIVE
 
 Module = SigLIP | CLIP
 OnStep = Callable[[int, Array], None]
-_WORD_SCALE = 20.0  # embeddings have length 1
+_WORD_SCALE = 20.0  # embeddings have unit length
 _ENCODE = 500
 
 
@@ -42,7 +42,7 @@ def learn_words(
     captions: list[list[str]],
     on_step: OnStep,
 ) -> Any:
-    """The parameters with an image tower that knows words; the text tower is as it was."""
+    """Train the image tower to predict words; the text tower is unchanged."""
     known = find_ngrams(captions[0], recipe.ngrams)
     labels = np.stack([label(draw, known) for draw in captions])
     often = np.clip(labels[0].mean(axis=0, dtype=np.float32), 1e-4, 1 - 1e-4)
@@ -76,7 +76,7 @@ def learn_to_read(
     batches: Batches,
     on_step: OnStep,
 ) -> Any:
-    """The parameters with a text tower, temperature and bias that fit the locked image tower."""
+    """Train the text tower, temperature and bias to match the frozen image tower."""
     encode = jax.jit(partial(_encode_images, recipe, module))
     portions = range(0, recipe.scenes, _ENCODE)
     found = np.concatenate([encode(params, images[i : i + _ENCODE]) for i in portions])
@@ -102,7 +102,7 @@ def learn_together(
     batches: Batches,
     on_step: OnStep,
 ) -> Any:
-    """Both towers."""
+    """Train both towers."""
     rng = np.random.default_rng([recipe.seed, 3])
     apply: Any = module.apply
 
@@ -147,7 +147,7 @@ def _run(
     draw: Callable[[], tuple[np.ndarray, np.ndarray]],
     on_step: OnStep,
 ) -> Any:
-    """Minimise the loss over batches as they are drawn."""
+    """Minimise the loss over freshly drawn batches."""
     schedule = optax.warmup_cosine_decay_schedule(
         0.0, stage.lr, recipe.warmup, max(stage.steps, recipe.warmup + 1), 0.02 * stage.lr
     )
@@ -163,7 +163,7 @@ def _run(
             updates, moments = optimizer.update(gradient, state[1], state[0])
         return (optax.apply_updates(state[0], updates), moments), value
 
-    own = jax.tree.map(jnp.array, params)  # its buffers are given away; the caller's are not
+    own = jax.tree.map(jnp.array, params)  # its buffers are donated; the caller's are not
     state = (own, optimizer.init(own))
     for number in range(1, stage.steps + 1):
         state, value = step(state, draw())

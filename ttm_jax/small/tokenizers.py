@@ -1,12 +1,12 @@
-"""Tokenizer files for the small models, in the formats of the large ones.
+"""Tokenizer files for the small models, in the same formats as those of the large models.
 
-Both are learned from the training captions alone, and are the same on every run.
+Both tokenizers are learned only from the training captions and are deterministic.
 """
 
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +18,7 @@ START, END = "<|startoftext|>", "<|endoftext|>"
 def write_siglip_tokenizer(
     folder: Path, captions: Iterable[str], length: int, vocabulary: int
 ) -> None:
-    """A sentencepiece model with SigLIP's conventions: `</s>` = 1 ends and pads."""
+    """Write a sentencepiece model with SigLIP's conventions: `</s>` = 1 ends and pads."""
     import sentencepiece
 
     model = io.BytesIO()
@@ -49,9 +49,13 @@ def write_siglip_tokenizer(
 
 
 def write_clip_tokenizer(folder: Path, captions: Iterable[str], length: int, merges: int) -> None:
-    """A byte-pair encoding in OpenAI's layout: bytes, bytes that end a word, merges, specials."""
+    """Learn a byte-pair encoding and write it in OpenAI's layout."""
+    write_clip_bpe(folder, learn_merges(captions, merges), length)
+
+
+def write_clip_bpe(folder: Path, pairs: Sequence[tuple[str, str]], length: int) -> None:
+    """Write byte pairs in OpenAI's layout: bytes, word-final bytes, merges, special tokens."""
     units = list(_byte_letters().values())
-    pairs = learn_merges(captions, merges)
     tokens = [*units, *(unit + "</w>" for unit in units), *("".join(pair) for pair in pairs)]
     ids = {token: number for number, token in enumerate([*tokens, START, END])}
     write_text(folder / "vocab.json", json.dumps(ids, ensure_ascii=False))
@@ -69,7 +73,7 @@ def write_clip_tokenizer(folder: Path, captions: Iterable[str], length: int, mer
 
 
 def learn_merges(captions: Iterable[str], count: int) -> list[tuple[str, str]]:
-    """The most frequent neighbours become one, again and again; ties by the alphabet."""
+    """Repeatedly merge the most frequent pair of neighbours; ties are broken alphabetically."""
     words = Counter(word for caption in captions for word in caption.replace(",", " ").split())
     spelled = {word: [*word[:-1], word[-1] + "</w>"] for word in words}
     merges: list[tuple[str, str]] = []
@@ -97,7 +101,7 @@ def _merged(parts: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def _byte_letters() -> dict[int, str]:
-    """A printable letter for every byte: itself where it is printable, else one from U+0100 on.
+    """A printable character for every byte: itself if printable, else one from U+0100 on.
 
     The order (printable ones first) is part of the format.
     """

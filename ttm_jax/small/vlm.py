@@ -1,19 +1,17 @@
-"""A small SmolVLM, made as the large one was: the image tower of a SigLIP, and a decoder after it.
+"""A small SmolVLM, built like the large one: the image tower of a SigLIP followed by a decoder.
 
-It learns on the procedural world to say whether a picture of the training split shows a caption:
-captions that are true of it, captions whose attributes are exchanged or whose relation is turned
-around, and captions of other pictures.
+It learns on the training split of the procedural world to say whether an image shows a caption:
+true captions, captions with exchanged attributes or a reversed relation, and captions of other
+images.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import jax
 import numpy as np
@@ -21,15 +19,15 @@ import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import Array, Float, Int32, UInt8
 
-from ttm_jax import sharding
 from ttm_jax.data.world import TrainingText, training_captions, training_pairs
-from ttm_jax.files import write_json
-from ttm_jax.scorers.task import Examples
-from ttm_jax.scorers.vqa import VQAModel
-from ttm_jax.scorers.vqa_inputs import Pools
-from ttm_jax.scorers.vqa_objective import VQAObjective
+from ttm_jax.files import temporary_folder, write_json
+from ttm_jax.scorers.vqa.inputs import Pools
+from ttm_jax.scorers.vqa.model import VQAModel
+from ttm_jax.scorers.vqa.objective import VQAObjective
 from ttm_jax.small.vlm_start import VLMRecipe, is_locked, untrained
-from ttm_jax.trainable import Flat
+from ttm_jax.training import sharding
+from ttm_jax.training.task import Examples
+from ttm_jax.training.trainable import Flat
 from ttm_jax.weights import idefics3
 
 RECIPE = VLMRecipe()
@@ -42,13 +40,13 @@ def small_vlm(
     recipe: VLMRecipe = RECIPE,
     on_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> Path:
-    """The folder, in which the model is made if it is not there yet."""
+    """Return `folder`, training the model into it first if it does not exist."""
     folder = Path(folder)
     if (folder / "config.json").is_file():
         return folder
     began = time.perf_counter()
-    temporary = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
-    try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(folder.parent) as temporary:
         images, texts, choices = training_data(recipe)
         model = untrained(recipe, temporary / "files", texts)
         pools, _ = model.read(images, texts)
@@ -63,17 +61,15 @@ def small_vlm(
         }
         write_json(made / "recipe.json", record)
         os.replace(made, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return folder
 
 
 def training_data(
     recipe: VLMRecipe,
 ) -> tuple[UInt8[np.ndarray, "scene h w 3"], list[str], Int32[np.ndarray, "scene 2"]]:
-    """Pictures, distinct captions, and for each picture a true one and a false one among them.
+    """Images, distinct captions, and for each image the index of a true and of a false caption.
 
-    A false caption has the words of the true one in another order; where exchanging changes
+    A false caption has the words of the true one in another order; where exchanging them changes
     nothing there is none (-1).
     """
     images, _ = training_pairs(recipe.seed, recipe.scenes, TRUE, recipe.image_size)
@@ -87,7 +83,7 @@ def training_data(
 def draw_batch(
     rng: np.random.Generator, choices: Int32[np.ndarray, "scene 2"], batch: int, questions: int
 ) -> Examples:
-    """Of each picture a true caption, its false one, and those of other pictures for the rest."""
+    """For each image: its true caption, its false one, and captions of other images."""
     image = rng.choice(len(choices), batch, replace=False).astype(np.int32)
     text = choices[rng.integers(len(choices), size=(batch, questions)), 0]
     text[:, 0] = choices[image, 0]
@@ -106,7 +102,7 @@ def fit(
     choices: Int32[np.ndarray, "scene 2"],
     on_step: Callable[[int, float], None],
 ) -> tuple[Any, list[float]]:
-    """AdamW with warm-up and a cosine, on the loss that Test-Time Matching has."""
+    """Train with AdamW, warm-up and cosine decay on the loss of Test-Time Matching."""
     mesh = sharding.make_mesh(jax.devices()[:1])
     objective = VQAObjective(model.vqa(mesh), recipe.questions)
     schedule = optax.warmup_cosine_decay_schedule(
@@ -118,7 +114,7 @@ def fit(
     )
     params = flatten_dict(model.params, sep="/")
     trained = {path: x for path, x in params.items() if not is_locked(recipe, path)}
-    # Placed as the step will return it: otherwise the second step would be compiled once more.
+    # Use the sharding that the step returns: otherwise the second step would compile again.
     state, frozen, data = sharding.put(
         (
             (trained, optimizer.init(trained)),

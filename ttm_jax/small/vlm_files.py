@@ -1,15 +1,15 @@
-"""Tokenizer and processor files of a small SmolVLM, in the formats of the large one."""
+"""Tokenizer and processor files of a small SmolVLM, in the same formats as the large one."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
-from ttm_jax.vlm_prompt import END, FRAME, GLOBAL, IMAGE, START
+from ttm_jax.inputs.vlm_prompt import END, FRAME, GLOBAL, IMAGE, START
 
 ROWS = COLUMNS = 4
 BEGINNING = ("<|endoftext|>", START, "<|im_end|>")  # ids 0, 1 and 2; the last one pads
-# The published template, in our words: a role, its image and text, an end; then who answers.
+# Equivalent to the published template: role, image and text, end; then the answering role.
 CHAT_TEMPLATE = (
     f"{START}{{% for m in messages %}}{{{{ m['role'] | capitalize }}}}"
     "{{ ':' if m['content'][0]['type'] == 'image' else ': ' }}"
@@ -29,7 +29,7 @@ def write_vlm_files(
     splitting: bool = False,
     longest: int | None = None,
 ) -> int:
-    """Learn a byte-level encoding from the texts; returns the id of `<image>`."""
+    """Learn a byte-level encoding from the texts; return the id of `<image>`."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,6 +82,6 @@ def write_vlm_files(
         },
     )
     image = tokenizer.token_to_id(IMAGE)
-    if image is None:  # the library adds what it is told to add
+    if image is None:  # the library adds every token it is asked to add
         raise InputError(f"{folder}: the tokenizer has no {IMAGE}")
     return image

@@ -1,4 +1,4 @@
-"""The small SmolVLM before training: its files, its sizes, and the parameters to start from."""
+"""The small SmolVLM before training: its files, sizes and initial parameters."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from ttm_jax.inputs.vlm_images import TileProcessor
+from ttm_jax.inputs.vlm_prompt import PromptTokenizer, ask
+from ttm_jax.inputs.vqa_prompts import PAPER_PROMPT
 from ttm_jax.load import SMALL
 from ttm_jax.models.llama import DecoderConfig
 from ttm_jax.models.smolvlm import SmolVLMConfig
 from ttm_jax.models.transformer import TowerConfig
-from ttm_jax.scorers.vqa import QUESTION, VQAModel
-from ttm_jax.sharding import round_up
+from ttm_jax.scorers.vqa.model import VQAModel
 from ttm_jax.small.vlm_files import write_vlm_files
-from ttm_jax.trainable import Flat
-from ttm_jax.vlm_images import TileProcessor
-from ttm_jax.vlm_prompt import PromptTokenizer, ask
+from ttm_jax.training.sharding import round_up
+from ttm_jax.training.trainable import Flat
 from ttm_jax.weights import huggingface, idefics3
 
 _TOWER = ("img/embedding/", "img/pos_embedding", "img/Transformer/")
@@ -24,12 +25,12 @@ _TOWER = ("img/embedding/", "img/pos_embedding", "img/Transformer/")
 
 @dataclass(frozen=True)
 class VLMRecipe:
-    """Everything that decides the weights."""
+    """Everything that determines the weights."""
 
     seed: int = 0
     image_tower: str | None = "small-siglip"
-    """A SigLIP (the one that ships, or a folder) whose image tower is taken, and locked. None: one
-    starts at random, of the four sizes that follow."""
+    """A SigLIP (the one that ships, or a folder) whose image tower is used and frozen. If None, a
+    randomly initialised tower of the following four sizes is used."""
     image_size: int = 48
     patch_size: int = 8
     vision_width: int = 64
@@ -54,14 +55,14 @@ class _Tower:
     image_size: int
     patch_size: int
     config: TowerConfig
-    params: Flat  # empty: to be made at random
+    params: Flat  # empty: random initialisation
 
 
 def untrained(recipe: VLMRecipe, folder: Path, texts: list[str]) -> VQAModel:
-    """Write tokenizer and processor files to `folder` and make a model that fits them."""
+    """Write tokenizer and processor files to `folder` and create a matching model."""
     tower = _tower(recipe)
     tile_tokens = (tower.image_size // tower.patch_size // recipe.shuffle) ** 2
-    questions = ask(QUESTION, texts)
+    questions = ask(PAPER_PROMPT, texts)
     image_token_id = write_vlm_files(
         folder,
         [f"User:{q}\nAssistant: {answer}" for q in questions for answer in ("Yes", "No")],
@@ -89,7 +90,7 @@ def untrained(recipe: VLMRecipe, folder: Path, texts: list[str]) -> VQAModel:
 
 
 def is_locked(recipe: VLMRecipe, path: str) -> bool:
-    """Whether this parameter stays as it came."""
+    """Whether this parameter is frozen."""
     return recipe.image_tower is not None and path.startswith(_TOWER)
 
 
@@ -105,11 +106,11 @@ def _tower(recipe: VLMRecipe) -> _Tower:
 
 
 def initial_params(config: SmolVLMConfig, seed: int) -> dict[str, np.ndarray]:
-    """Unit gain everywhere; numpy has no initialiser to compile, which would take longer."""
+    """Unit-gain initialisation with numpy, which needs no compilation and is therefore faster."""
     rng = np.random.default_rng(seed)
     params = {}
     for path, shape in sorted(idefics3.expected_shapes(config).items()):
-        name, first = path.rsplit("/", 1)[-1], int("block/" in path)  # stacked layers come first
+        name, first = path.rsplit("/", 1)[-1], int("block/" in path)  # axis 0 is the layer axis
         many = path.endswith("/out/kernel") or path == "img/embedding/kernel"
         inputs = shape[first:-1] if many else shape[first : first + 1]
         if name in ("scale", "bias"):

@@ -1,0 +1,1 @@
+"""Conversion between checkpoint files and parameters: Hugging Face, big_vision npz and orbax."""

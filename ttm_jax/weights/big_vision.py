@@ -1,7 +1,8 @@
-"""big_vision's .npz checkpoints of two-tower SigLIP and SigLIP 2 -> our parameters, and back.
+"""Load and save big_vision's .npz checkpoints of two-tower SigLIP and SigLIP 2.
 
-Its tree is ours, so only two things vary: layers come stacked under "encoderblock" (its
-`scan=True`) or one by one as "encoderblock_0", ...; and the tree may stand under a prefix.
+The parameter tree is the same as ours. Only two things vary: layers are either stacked under
+"encoderblock" (big_vision's `scan=True`) or separate as "encoderblock_0", ..., and the tree may be
+located under a prefix.
 """
 
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ttm_jax.weights.checkpoint_files import (
     Params,
     Shape,
     Tensors,
+    check_sizes,
     expected_shapes,
     make_checkpoint,
 )
@@ -31,24 +33,24 @@ from ttm_jax.weights.positions import at_image_size
 
 Style = Literal["scan", "unrolled"]
 
-# Where the tree of a model may stand: beside optimizer state (of optax, of older Flax), or alone.
+# Possible prefixes of the model's tree: next to optimizer state (optax or older Flax), or none.
 _PREFIXES = ("params/", "opt/target/", "")
 _VISION, _TEXT = "img/Transformer", "txt/Encoder_0"
 _QUERY = "MultiHeadDotProductAttention_0/query/kernel"
 _MLP = "MlpBlock_0/Dense_0/kernel"
 _TEXT_POSITIONS, _SECOND_POSITIONS = "txt/pos_embedding", "txt/Encoder_0/pos_embedding"
-# Ours, outside the tree: the shapes do not tell 384 px from 378 where patches are of 14.
+# Our own entry outside the tree: with patch size 14, shapes cannot tell 384 px from 378 px.
 _IMAGE_SIZE = "image_size"
 
 
 def load(
     path_or_url: str | Path, *, compute: Compute = DEFAULT_COMPUTE, image_size: int | None = None
 ) -> Checkpoint:
-    """Read a two-tower file from a local path, or from gs:// where gcsfs is installed.
+    """Load a two-tower file from a local path, or from gs:// if gcsfs is installed.
 
-    All sizes come from the shapes in the file. The image size is then the side of the grid of
-    patches times the patch; only So400m/14 at 384 px, whose grid covers 378 of them, needs
-    `image_size=384`. A size that makes another grid resamples the position embedding.
+    All sizes come from the shapes in the file. The image size is the side of the patch grid times
+    the patch size; only So400m/14 at 384 px, whose grid covers 378 px, needs `image_size=384`. A
+    size with a different grid resamples the position embedding.
     """
     source = str(path_or_url)
     path = hub.fetch(source) if "://" in source else Path(source)
@@ -56,25 +58,39 @@ def load(
         tensors = _tree(file)
         styles = {at: _style(tensors.shapes, at) for at in (_VISION, _TEXT)}
         config = _sizes(tensors.shapes, styles, compute, source)
+        check_sizes(config, source)
         shapes = expected_shapes(config)
         params = to_ours(_rules(shapes, styles), shapes, tensors, source)
         if _IMAGE_SIZE in file.shapes:
-            config = replace(config, image_size=int(file.read(_IMAGE_SIZE)))
+            config = _with_size(config, file.read(_IMAGE_SIZE), source)
     checkpoint = make_checkpoint(config, params, source)
     return checkpoint if image_size is None else at_image_size(checkpoint, image_size)
 
 
+def _with_size(config: SigLIPConfig, stored: np.ndarray, source: str) -> SigLIPConfig:
+    """The image size that the file states; it has to have the patches that are there."""
+    size = int(stored) if stored.ndim == 0 and stored.dtype.kind in "iu" else 0
+    new = replace(config, image_size=size)
+    if size < 1 or new.patches != config.patches:
+        patches = isqrt(config.patches)
+        raise InputError(
+            f"{source}: {_IMAGE_SIZE} is {stored!s:.40}; the position embedding has {patches} x "
+            f"{patches} patches of {config.patch_size} px"
+        )
+    return new
+
+
 def save(path: str | Path, config: Config, params: Params, style: Style = "scan") -> None:
-    """Write a file that big_vision's two-tower model loads; `style` is how its layers are kept."""
+    """Save a file that big_vision's two-tower model loads; `style` is the layout of its layers."""
     path = Path(path)
     if path.suffix != ".npz":
-        raise InputError(f"{path}: the name of a big_vision checkpoint ends in .npz")
+        raise InputError(f"{path}: the name of a big_vision checkpoint must end in .npz")
     if not isinstance(config, SigLIPConfig):
         raise InputError("big_vision has no CLIP; save this model as a Hugging Face folder")
     for tower in (config.vision, config.text):
         if (tower.activation, tower.norm_eps) != ("gelu_tanh", 1e-6):
             raise InputError(
-                f"big_vision's towers have tanh gelu and norms of eps 1e-6, this one "
+                f"big_vision's towers use tanh gelu and layer norms with eps 1e-6, this one uses "
                 f"{tower.activation} and {tower.norm_eps}; save it as a Hugging Face folder"
             )
     shapes = expected_shapes(config)
@@ -84,12 +100,12 @@ def save(path: str | Path, config: Config, params: Params, style: Style = "scan"
 
 
 def _tree(file: Tensors) -> Tensors:
-    """The parameters of the model by our names, apart from the style of their layers."""
+    """The model's parameters under our names, except for the layout of the layers."""
     inside = [p for p in _PREFIXES if f"{p}img/embedding/kernel" in file.shapes]
     prefix = inside[0] if inside else ""
     names = {name.removeprefix(prefix): name for name in file.shapes if name.startswith(prefix)}
     names.pop(_IMAGE_SIZE, None)
-    # Some old text towers added two position embeddings: the model sees their sum.
+    # Some old text towers have two position embeddings; the model uses their sum.
     second = names.pop(_SECOND_POSITIONS, None)
 
     def read(name: str) -> np.ndarray:
@@ -156,6 +172,6 @@ def _tower(
 
 def _shape(shapes: dict[str, Shape], name: str, rank: int, source: str) -> Shape:
     if name not in shapes or len(shapes[name]) != rank:
-        found = f"has shape {list(shapes[name])}" if name in shapes else "is not there"
+        found = f"has shape {list(shapes[name])}" if name in shapes else "is missing"
         raise InputError(f"{source} is not a two-tower SigLIP of big_vision: {name} {found}")
     return shapes[name]

@@ -1,14 +1,15 @@
-"""What every format of checkpoint has in common: where tensors come from and what comes out."""
+"""Types and helpers shared by all checkpoint formats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict
 
+from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.models.clip import CLIP, CLIPConfig
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
@@ -24,9 +25,9 @@ _FLOATS = ("float32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model as it came out of a file: its sizes and its parameters (float32, on the host)."""
+    """A model loaded from a file: its sizes and parameters (float32, on the host)."""
 
-    family: Literal["siglip", "clip"]
+    family: Family
     config: Config
     params: Params
     source: str
@@ -34,7 +35,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Tensors:
-    """The named tensors of a file. Shapes are known at once, values are read one at a time."""
+    """The named tensors of a file. Shapes are known up front; values are read one at a time."""
 
     shapes: dict[str, Shape]
     read: Callable[[str], np.ndarray]
@@ -44,13 +45,30 @@ def make_checkpoint(config: Config, params: Params, source: str) -> Checkpoint:
     return Checkpoint(family_of(config), config, params, source)
 
 
-def family_of(config: Config) -> Literal["siglip", "clip"]:
+def family_of(config: Config) -> Family:
     return "clip" if isinstance(config, CLIPConfig) else "siglip"
 
 
+def check_sizes(config: Config, where: str) -> None:
+    """Refuse sizes that no model has; those that the tensors contradict come out later."""
+    for tower in (config.vision, config.text):
+        if min(tower.width, tower.depth, tower.heads, tower.mlp_dim) < 1:
+            raise InputError(f"{where}: a tower has no layers, or layers of size 0")
+        if tower.width % tower.heads:
+            raise InputError(f"{where}: width {tower.width} is not a multiple of its heads")
+    if not 1 <= config.patch_size <= config.image_size:
+        raise InputError(f"{where}: an image of {config.image_size} has no whole patch")
+    # SigLIP's image tower has no projection: its width is the size of the embeddings.
+    if isinstance(config, SigLIPConfig) and config.embed_dim != config.vision.width:
+        raise InputError(
+            f"{where}: images are embedded in {config.vision.width} dimensions, captions in "
+            f"{config.embed_dim}; expected the same"
+        )
+
+
 def expected_shapes(config: Config) -> dict[str, Shape]:
-    """Every parameter of the model that `config` describes: the model itself is asked."""
-    # How it computes changes no shape.
+    """Name and shape of every parameter of the model that `config` describes."""
+    # The compute settings change no shape.
     config = replace(
         config,
         vision=replace(config.vision, compute=DEFAULT_COMPUTE),
@@ -69,11 +87,11 @@ def expected_shapes(config: Config) -> dict[str, Shape]:
 
 
 def read_float(tensors: Tensors, name: str, where: str) -> np.ndarray:
-    """One tensor in the type that it is stored in, which has to fit into float32 exactly."""
+    """Read one tensor in its stored dtype, which must convert to float32 exactly."""
     array = tensors.read(name)
     if array.dtype.name not in _FLOATS:
         raise InputError(
-            f"{where}: {name} is stored as {array.dtype.name}; only {', '.join(_FLOATS)} are "
-            "read: use a checkpoint that is not quantised"
+            f"{where}: {name} is stored as {array.dtype.name}, expected one of "
+            f"{', '.join(_FLOATS)}; use a checkpoint that is not quantised"
         )
     return array

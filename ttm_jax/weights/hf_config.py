@@ -1,7 +1,7 @@
-"""config.json of transformers' SigLIP and CLIP <-> our sizes.
+"""Conversion between the config.json of transformers' SigLIP and CLIP and our model sizes.
 
-Fields that a file leaves out have the defaults of transformers' SiglipConfig and CLIPConfig: the
-published files of the base models leave out nearly all of them.
+Missing fields take the defaults of transformers' SiglipConfig and CLIPConfig: the published files
+of the base models leave out nearly all of them.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,9 @@ from ttm_jax.models.transformer import Activation, Compute, TowerConfig
 from ttm_jax.weights.checkpoint_files import Config
 
 Fields = Mapping[str, Any]
+
+_LARGEST = 2**24  # of any size: vocabularies reach 2**18
+DEEPEST = 1024  # layers
 
 _ACTIVATIONS: dict[str, Activation] = {
     "gelu_pytorch_tanh": "gelu_tanh",
@@ -47,16 +50,16 @@ _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 _REFUSED = {
-    "siglip2": "this is a NaFlex SigLIP 2, whose images vary in size; use a SigLIP 2 of fixed "
-    "resolution, e.g. google/siglip2-base-patch16-224",
+    "siglip2": "NaFlex SigLIP 2 models, whose image size varies, are not supported; use a "
+    "fixed-resolution SigLIP 2, e.g. google/siglip2-base-patch16-224",
 }
 
 
 def read(fields: Fields, compute: Compute, where: str) -> Config:
-    """Our sizes from the content of a config.json; `where` names it in errors."""
+    """Parse the content of a config.json into our sizes; `where` names the file in errors."""
     family = fields.get("model_type")
-    if family not in _DEFAULTS:
-        reason = _REFUSED.get(str(family), 'expected "siglip" or "clip", both towers in one model')
+    if not isinstance(family, str) or family not in _DEFAULTS:
+        reason = _REFUSED.get(str(family), 'expected "siglip" or "clip", with both towers')
         raise InputError(f'{where}: model_type is "{family}": {reason}')
     vision, text = (_section(fields, family, tower, where) for tower in ("vision", "text"))
     if vision["num_channels"] != 3:
@@ -123,7 +126,7 @@ def _section(fields: Fields, family: str, tower: str, where: str) -> dict[str, A
             raise InputError(f"{where}: {key} is {value!r}, expected an object")
     if old is None:
         return {**defaults, **given}
-    # The first CLIP files have both. In transformers the old one wins, its defaults included.
+    # Early CLIP files have both. In transformers the old one takes precedence, with its defaults.
     return {**given, **defaults, **old}
 
 
@@ -131,18 +134,18 @@ def read_tower(section: Fields, compute: Compute, causal: bool, where: str) -> T
     width, heads = (read_count(section, k, where) for k in ("hidden_size", "num_attention_heads"))
     if width % heads:
         raise InputError(f"{where}: hidden_size {width} is not a multiple of {heads} heads")
-    if section["hidden_act"] not in _ACTIVATIONS:
+    if not isinstance(section["hidden_act"], str) or section["hidden_act"] not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
         raise InputError(
             f'{where}: hidden_act is "{section["hidden_act"]}", expected one of {known}'
         )
     return TowerConfig(
         width=width,
-        depth=read_count(section, "num_hidden_layers", where),
+        depth=read_count(section, "num_hidden_layers", where, DEEPEST),
         heads=heads,
         mlp_dim=read_count(section, "intermediate_size", where),
         activation=_ACTIVATIONS[section["hidden_act"]],
-        norm_eps=float(section["layer_norm_eps"]),
+        norm_eps=read_epsilon(section, "layer_norm_eps", where),
         causal=causal,
         compute=compute,
     )
@@ -160,15 +163,24 @@ def write_tower(tower: TowerConfig) -> dict[str, Any]:
     }
 
 
-def read_count(section: Fields, key: str, where: str) -> int:
+def read_count(section: Fields, key: str, where: str, most: int = _LARGEST) -> int:
+    """A size. The bound keeps a wrong number from being allocated before it is compared."""
     value = section[key]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{where}: {key} is {value!r}, expected a whole number above 0")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise InputError(f"{where}: {key} is {value!r:.40}, expected an integer from 1 to {most:,}")
     return value
 
 
+def read_epsilon(section: Fields, key: str, where: str) -> float:
+    """The small number that a norm adds."""
+    value = section[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InputError(f"{where}: {key} is {value!r:.40}, expected a number between 0 and 1")
+    return float(value)
+
+
 def read_square(section: Fields, key: str, where: str) -> int:
-    """A size, which may also be written as [size, size]."""
+    """Read a size, which may also be written as [size, size]."""
     value = section[key]
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
         value = value[0]

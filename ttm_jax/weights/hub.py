@@ -3,33 +3,42 @@
 import hashlib
 import os
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ttm_jax.errors import InputError
+from ttm_jax.files import temporary_file
 
 # Nothing that would have to be unpickled, and nothing of other frameworks, is downloaded.
 _NEEDED = ["*.json", "model*.safetensors", "spiece.model", "tokenizer.model", "*.txt", "*.npz"]
 _NOT_NEEDED = ["*/*"]  # copies for other runtimes live in subfolders
+_CONVERTER = "SFconvertbot"  # https://huggingface.co/SFconvertbot
 _REPO_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_REVISION = re.compile(r"\w[\w./-]{0,200}")
 _FILE_SUFFIXES = (".npz", ".safetensors", ".json", ".bin")
 
 
-def resolve(source: str, *, revision: str | None = None, offline: bool | None = None) -> Path:
+def resolve(
+    source: str, *, revision: str | None = None, offline: bool | None = None, urls: bool = True
+) -> Path:
     """A local path for a local path, a URL of an npz file, or the id of a model on the hub.
 
-    From the hub come a folder, or the npz file where that is all that the repository has.
+    For the hub this is a folder, or the npz file where that is all that the repository has.
+    Where a repository has its weights as a pickle only, the hub's own conversion of it is used.
     `revision` pins a branch, tag or commit. `offline` (or HF_HUB_OFFLINE=1) uses only what was
-    downloaded before. HF_TOKEN, or a login by `hf auth login`, opens gated models.
+    downloaded before. HF_TOKEN, or a login by `hf auth login`, opens gated models. `urls=False`
+    accepts local paths and hub ids only: see `check_recorded`.
     """
     if not source:
         raise InputError("no model was named: give a hub id or a path")
+    if not urls:
+        check_recorded(source, revision)
     if "://" in source:
         return fetch(source)
     path = Path(source).expanduser()
-    if path.exists():
+    if _exists(path):
         return path
     if _looks_like_a_path(source):
         raise InputError(f"{source} does not exist (it is taken for a path, not for a hub id)")
@@ -39,8 +48,27 @@ def resolve(source: str, *, revision: str | None = None, offline: bool | None = 
     if "config.json" not in names and len(arrays) == 1:
         return folder / arrays[0]
     if not any(name.endswith(".safetensors") for name in names):
-        raise InputError(_no_weights(source, revision, bool(offline)))
+        return _converted(source, revision, bool(offline))
     return folder
+
+
+def check_recorded(source: str, revision: str | None = None) -> None:
+    """Refuse what a file may not make us open: anything but a local path or the id of a hub model.
+
+    A run folder records where its model came from. Whoever made the folder must not be able to
+    have the reader's machine connect to a server of their choice.
+    """
+    is_url = "://" in source or "::" in source or source.startswith(("\\\\", "//"))
+    if is_url or not source.isprintable():
+        raise InputError(
+            f"the recorded model {source[:200]!r} is an address; only local paths and hub ids are "
+            "taken from a run folder: download it yourself and name the file"
+        )
+    if revision is not None and not _REVISION.fullmatch(revision):
+        raise InputError(f"the recorded revision {revision[:200]!r} is not one of the hub")
+    path = Path(source).expanduser()
+    if _exists(path) and not (path.is_dir() or path.is_file()):
+        raise InputError(f"the recorded model {path} is a pipe or device, not a file or folder")
 
 
 def fetch(url: str) -> Path:
@@ -67,14 +95,11 @@ def _copy_here(filesystem: Any, remote: str, path: Path) -> None:
     from fsspec.callbacks import TqdmCallback
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
     bar = {"desc": path.name, "unit": "B", "unit_scale": True}
-    try:
+    with temporary_file(path.parent) as (_, temporary):
         with TqdmCallback(tqdm_kwargs=bar) as progress:
             filesystem.get_file(remote, str(temporary), callback=progress)
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def cache_folder() -> Path:
@@ -82,12 +107,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ttm_jax"
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long
+        return False
+
+
 def _looks_like_a_path(source: str) -> bool:
     return not _REPO_ID.fullmatch(source) or source.lower().endswith(_FILE_SUFFIXES)
 
 
 def _download(repo: str, revision: str | None, offline: bool) -> Path:
-    """The files that we need of a model, with huggingface_hub's own progress bars and cache."""
+    """The files of a model that we need, with huggingface_hub's own progress bars and cache."""
     from huggingface_hub import errors, snapshot_download
 
     # The bases of hub errors are OSError and the error of the HTTP library that it uses.
@@ -137,36 +169,65 @@ def _offline_by_environment() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
+def _converted(repo: str, revision: str | None, offline: bool) -> Path:
+    """The hub's own conversion of a repository whose weights are a pickle.
+
+    The bot SFconvertbot opens a pull request with `model.safetensors`; many owners never merge it:
+    on the main branches of OpenAI's CLIP there are only pickles. transformers does the same.
+    """
+    offline = offline or _offline_by_environment()
+    found = None
+    if revision is None:
+        found = _downloaded_conversion(repo) if offline else _offered_conversion(repo)
+    if found is None:
+        raise InputError(_no_weights(repo, revision, offline))
+    folder = _download(repo, found, offline)
+    if not any(folder.glob("*.safetensors")):
+        raise InputError(_no_weights(repo, revision, offline))
+    print(f"{repo}: its weights are a pickle; using the hub's conversion, {found}", file=sys.stderr)
+    return folder
+
+
+def _offered_conversion(repo: str) -> str | None:
+    """The newest open pull request of the bot, and of nobody else: anyone may open others."""
+    from huggingface_hub import HfApi
+
+    with suppress(Exception):  # then the error is that there are no weights
+        for pull in HfApi().get_repo_discussions(
+            repo, author=_CONVERTER, discussion_type="pull_request", discussion_status="open"
+        ):
+            if pull.author == _CONVERTER and pull.git_reference is not None:
+                return pull.git_reference
+    return None
+
+
+def _downloaded_conversion(repo: str) -> str | None:
+    """A conversion that was used before, from huggingface_hub's cache."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    folder = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=repo, repo_type="model"))
+    refs = sorted(folder.glob("refs/refs/pr/*"), key=lambda path: path.stat().st_mtime)
+    return refs[-1].relative_to(folder / "refs").as_posix() if refs else None
+
+
 def _no_weights(repo: str, revision: str | None, offline: bool) -> str:
-    """Why a repository cannot be used, and the hub's own conversion of it if there is one."""
+    """Why a repository cannot be used."""
     from huggingface_hub import HfApi
 
     from ttm_jax.weights.safetensors_files import no_weights
 
     names: list[str] = []
-    converted = None
     with suppress(Exception):  # this only makes an error message better
         if not offline:
             names = HfApi().list_repo_files(repo, revision=revision)
-            converted = next(
-                HfApi().get_repo_discussions(
-                    repo,
-                    author="SFconvertbot",
-                    discussion_type="pull_request",
-                    discussion_status="open",
-                ),
-                None,
-            )
-    message = no_weights(repo, names)
-    if converted is None:
-        return message
-    return f'{message}; or use the hub\'s own conversion: revision "{converted.git_reference}"'
+    return no_weights(repo, names)
 
 
 def _by_hand(url: str) -> str:
     if url.startswith("gs://"):
         public = url.replace("gs://", "https://storage.googleapis.com/", 1)
-        return f"pip install 'ttm_jax[gcs]', or download {public} and give the path of the file"
+        return f"pip install gcsfs (the extra `gcs`), or download {public} and give its path"
     return "download it and give the path of the file"
 
 

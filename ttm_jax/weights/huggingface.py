@@ -1,4 +1,4 @@
-"""Hugging Face folders: config.json and safetensors -> our parameters, and back."""
+"""Load and save Hugging Face folders (config.json and safetensors) of SigLIP and CLIP."""
 
 import os
 import shutil
@@ -8,10 +8,9 @@ from dataclasses import replace
 from math import isqrt
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ttm_jax.errors import InputError
-from ttm_jax.files import read_json, write_json
+from ttm_jax.files import named, read_json, temporary_folder, write_json
 from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.weights import hf_config, safetensors_files
@@ -21,16 +20,17 @@ from ttm_jax.weights.checkpoint_files import (
     Config,
     Params,
     Tensors,
+    check_sizes,
     expected_shapes,
     make_checkpoint,
 )
 from ttm_jax.weights.layout import to_ours, to_theirs
-from ttm_jax.weights.names import rules
+from ttm_jax.weights.parameter_names import rules
 from ttm_jax.weights.positions import at_image_size
 
 _POSITIONS = "vision_model.embeddings.position_embedding.weight"
 _PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"
-# What belongs to a model besides its weights: the files of its tokenizer and image processor.
+# Files of a model besides its weights: tokenizer and image processor.
 _EXTRA_FILES = (
     _PREPROCESSOR,
     _PROCESSOR,
@@ -43,16 +43,17 @@ _EXTRA_FILES = (
     "merges.txt",
     "spiece.model",
     "tokenizer.model",
+    "advice.json",
 )
 
 
 def load(
     folder: Path, *, compute: Compute = DEFAULT_COMPUTE, image_size: int | None = None
 ) -> Checkpoint:
-    """Read a SigLIP or a CLIP as transformers saves it.
+    """Load a SigLIP or CLIP model in the format that transformers saves.
 
-    Its image size is the one of its config.json. Another `image_size` resamples the position
-    embedding; see ttm_jax/weights/positions.py for how.
+    The image size comes from config.json. Another `image_size` resamples the position embedding, as
+    described in ttm_jax/weights/positions.py.
     """
     folder = Path(folder)
     fields = read_fields(folder / "config.json")
@@ -68,15 +69,16 @@ def convert(
     compute: Compute = DEFAULT_COMPUTE,
     image_size: int | None = None,
 ) -> Checkpoint:
-    """The same from the content of a config.json and tensors from anywhere."""
+    """Like `load`, from the content of a config.json and tensors from any source."""
     config = hf_config.read(fields, compute, f"{source}/config.json")
+    check_sizes(config, f"{source}/config.json")
     side = _stored_side(config, tensors)
     if side is not None and side != isqrt(config.patches):
         if image_size is None:
             raise InputError(
                 f"{source}: config.json says image_size {config.image_size}, but the position "
-                f"embedding is of {side} x {side} patches of {config.patch_size} px; ask for an "
-                f"image size (image_size={config.image_size}) to have it resampled"
+                f"embedding has {side} x {side} patches of {config.patch_size} px; pass "
+                f"image_size={config.image_size} to resample it"
             )
         config = replace(config, image_size=side * config.patch_size)
     params = to_ours(rules(config), expected_shapes(config), tensors, source)
@@ -87,10 +89,10 @@ def convert(
 def save(
     folder: Path, config: Config, params: Params, extra_files_from: Path | None = None
 ) -> None:
-    """Write a folder that transformers' own SiglipModel or CLIPModel loads.
+    """Save a folder that transformers' SiglipModel or CLIPModel loads.
 
     Tokenizer and image processor files are copied from `extra_files_from`, the folder that the
-    model was loaded from. The folder appears whole or not at all, and replaces nothing.
+    model was loaded from. The folder is created atomically and never replaces an existing one.
     """
     with new_folder(Path(folder)) as temporary:
         tensors = to_theirs(rules(config), expected_shapes(config), params)
@@ -102,22 +104,16 @@ def save(
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder to fill, which takes the name `folder` when all went well."""
+    """Yield a temporary folder to fill; it is renamed to `folder` on success."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists already; give the name of a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
-    temporary.mkdir()
-    try:
+    with named(folder), temporary_folder(folder.parent) as temporary:
         yield temporary
-        # safetensors makes its files readable by their owner alone.
+        # safetensors creates files that only their owner can read.
         mode = (temporary / "config.json").stat().st_mode
         for path in temporary.glob("*.safetensors"):
             path.chmod(mode)
         os.replace(temporary, folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -128,7 +124,7 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 
 def _stored_side(config: Config, tensors: Tensors) -> int | None:
-    """Patches along one side that the file has positions for; None when it is no square grid."""
+    """Patches per side in the stored position embedding; None if they are not a square grid."""
     count = tensors.shapes.get(_POSITIONS, (0,))[0] - isinstance(config, CLIPConfig)
     return isqrt(count) if count > 0 and isqrt(count) ** 2 == count else None
 
@@ -146,16 +142,16 @@ def _copy_extra_files(source: Path, target: Path, image_size: int) -> None:
 
 
 def _resized(fields: dict[str, Any], image_size: int) -> dict[str, Any]:
-    """The image processor of a model whose position embedding was resampled follows it."""
-    if isinstance(fields.get("image_processor"), dict):  # transformers 5 puts it inside another
+    """Adapt the image processor's sizes to a model whose position embedding was resampled."""
+    if isinstance(fields.get("image_processor"), dict):  # transformers 5 nests it
         return {**fields, "image_processor": _resized(fields["image_processor"], image_size)}
     sizes = {key: fields[key] for key in ("size", "crop_size") if fields.get(key)}
-    result = sizes.get("crop_size", sizes.get("size"))  # what comes out is cropped last
+    result = sizes.get("crop_size", sizes.get("size"))  # cropping is the last step
     if result is None or result == _like(result, image_size):
         return fields
     return {**fields, **{key: _like(size, image_size) for key, size in sizes.items()}}
 
 
 def _like(size: Any, number: int) -> Any:
-    """`number`, written as `size` is: a number, or an object of sides."""
+    """`number` in the same form as `size`: a number, or an object with named sides."""
     return dict.fromkeys(size, number) if isinstance(size, dict) else number

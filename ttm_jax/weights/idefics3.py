@@ -1,7 +1,7 @@
-"""Hugging Face folders of Idefics3 models (SmolVLM): config.json and safetensors <-> ours.
+"""Load and save Hugging Face folders (config.json and safetensors) of Idefics3 models (SmolVLM).
 
-Parameters are float32 here whatever the file has. A file of bfloat16 that was read and not trained
-is written back bit for bit.
+Parameters are float32 in memory whatever the file's dtype. A bfloat16 file that is loaded and saved
+without training is reproduced bit for bit.
 """
 
 import shutil
@@ -21,15 +21,22 @@ from ttm_jax.models.smolvlm import SmolVLM, SmolVLMConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.weights import safetensors_files
 from ttm_jax.weights.checkpoint_files import DEFAULT_COMPUTE, Params, Shape, Tensors
-from ttm_jax.weights.hf_config import read_count, read_square, read_tower, write_tower
+from ttm_jax.weights.hf_config import (
+    DEEPEST,
+    read_count,
+    read_epsilon,
+    read_square,
+    read_tower,
+    write_tower,
+)
 from ttm_jax.weights.huggingface import new_folder, read_fields
 from ttm_jax.weights.layout import to_ours, to_theirs
-from ttm_jax.weights.names import smolvlm_rules
+from ttm_jax.weights.parameter_names import smolvlm_rules
 
 MODEL_TYPE = "idefics3"
 Fields = Mapping[str, Any]
 
-# What transformers' Idefics3VisionConfig and LlamaConfig have where a file says nothing.
+# Defaults of transformers' Idefics3VisionConfig and LlamaConfig.
 _VISION: dict[str, Any] = {
     "hidden_size": 1152,
     "intermediate_size": 3072,
@@ -51,14 +58,14 @@ _TEXT: dict[str, Any] = {
     "max_position_embeddings": 2048,
     "rms_norm_eps": 1e-6,
 }
-# What else a Llama may be that ours is not.
+# Settings of a Llama for which only one value is supported.
 _ONLY: dict[str, Any] = {
     "model_type": "llama",
     "hidden_act": "silu",
     "attention_bias": False,
     "mlp_bias": False,
 }
-# What belongs to a model besides its weights.
+# Files of a model besides its weights.
 _EXTRA_FILES = (
     "preprocessor_config.json",
     "processor_config.json",
@@ -75,7 +82,7 @@ _EXTRA_FILES = (
 
 
 def load(folder: Path, *, compute: Compute = DEFAULT_COMPUTE) -> tuple[SmolVLMConfig, Params]:
-    """Sizes and parameters of a folder as transformers saves it."""
+    """Load the sizes and parameters from a folder in the format that transformers saves."""
     folder = Path(folder)
     fields = read_fields(folder / "config.json")
     with safetensors_files.opened(folder) as tensors:
@@ -85,7 +92,7 @@ def load(folder: Path, *, compute: Compute = DEFAULT_COMPUTE) -> tuple[SmolVLMCo
 def convert(
     fields: Fields, tensors: Tensors, source: str, *, compute: Compute = DEFAULT_COMPUTE
 ) -> tuple[SmolVLMConfig, Params]:
-    """The same from the content of a config.json and tensors from anywhere."""
+    """Like `load`, from the content of a config.json and tensors from any source."""
     config = read_config(fields, compute, f"{source}/config.json")
     return config, to_ours(smolvlm_rules(), expected_shapes(config), tensors, source)
 
@@ -98,9 +105,9 @@ def save(
     dtype: Literal["float32", "bfloat16"] = "float32",
     extra_files_from: Path | None = None,
 ) -> None:
-    """Write a folder that transformers' Idefics3ForConditionalGeneration loads.
+    """Save a folder that transformers' Idefics3ForConditionalGeneration loads.
 
-    bfloat16 is half the size, and rounds away most of what a small learning rate has changed.
+    bfloat16 halves the size, but rounds away most of what a small learning rate has changed.
     """
     with new_folder(Path(folder)) as temporary:
         tensors = to_theirs(smolvlm_rules(), expected_shapes(config), params)
@@ -115,7 +122,7 @@ def save(
 
 
 def expected_shapes(config: SmolVLMConfig) -> dict[str, Shape]:
-    """Every parameter of the model that `config` describes: the model itself is asked."""
+    """Name and shape of every parameter of the model that `config` describes."""
     model = SmolVLM(config.with_compute(DEFAULT_COMPUTE))
     size = config.image_size
     variables = jax.eval_shape(
@@ -130,12 +137,12 @@ def expected_shapes(config: SmolVLMConfig) -> dict[str, Shape]:
 
 
 def read_config(fields: Fields, compute: Compute, where: str) -> SmolVLMConfig:
-    """Our sizes from the content of a config.json; `where` names it in errors."""
+    """Parse the content of a config.json into our sizes; `where` names the file in errors."""
     vision = {**_VISION, **_section(fields, "vision_config", where)}
     if vision["num_channels"] != 3:
         raise InputError(f"{where}: num_channels is {vision['num_channels']}, expected 3 (RGB)")
     if fields.get("tie_word_embeddings"):
-        raise InputError(f"{where}: tie_word_embeddings is on; expected a head of its own")
+        raise InputError(f"{where}: tie_word_embeddings is true; only false is supported")
     top = {"scale_factor": 2, "image_token_id": 128257, **fields}
     config = SmolVLMConfig(
         image_size=read_square(vision, "image_size", where),
@@ -147,8 +154,8 @@ def read_config(fields: Fields, compute: Compute, where: str) -> SmolVLMConfig:
     )
     if config.side % config.shuffle:
         raise InputError(
-            f"{where}: {config.side} x {config.side} patches cannot be joined in squares of "
-            f"{config.shuffle} (scale_factor)"
+            f"{where}: a grid of {config.side} x {config.side} patches is not divisible by "
+            f"scale_factor {config.shuffle}"
         )
     return config
 
@@ -170,18 +177,18 @@ def _read_decoder(section: Fields, compute: Compute, where: str) -> DecoderConfi
     shared = {"num_key_value_heads": section.get("num_key_value_heads") or heads}
     kv_heads = read_count(shared, "num_key_value_heads", where)
     if heads % kv_heads:
-        raise InputError(f"{where}: {heads} heads cannot share {kv_heads} heads of keys and values")
+        raise InputError(f"{where}: {heads} heads cannot share {kv_heads} key-value heads")
     head = {"head_dim": section.get("head_dim") or width // heads}
     return DecoderConfig(
         width=width,
-        depth=read_count(section, "num_hidden_layers", where),
+        depth=read_count(section, "num_hidden_layers", where, DEEPEST),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=read_count(head, "head_dim", where),
         mlp_dim=read_count(section, "intermediate_size", where),
         vocab_size=read_count(section, "vocab_size", where),
         max_positions=read_count(section, "max_position_embeddings", where),
-        norm_eps=float(section["rms_norm_eps"]),
+        norm_eps=read_epsilon(section, "rms_norm_eps", where),
         rope_theta=_rope_theta(section, where),
         compute=compute,
     )
@@ -189,11 +196,18 @@ def _read_decoder(section: Fields, compute: Compute, where: str) -> DecoderConfi
 
 def _rope_theta(section: Fields, where: str) -> float:
     """The base of the rotary positions: a field of its own, or since transformers 5 in another."""
-    rope = {**(section.get("rope_scaling") or {}), **(section.get("rope_parameters") or {})}
+    rope: dict[str, Any] = {}
+    for key in ("rope_scaling", "rope_parameters"):
+        part = section.get(key) or {}
+        if not isinstance(part, Mapping):
+            raise InputError(f"{where}: {key} is {part!r:.40}, expected an object")
+        rope |= part
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
-        raise InputError(f'{where}: rotary positions of type "{kind}"; only "default" is supported')
-    theta: float = rope.get("rope_theta") or section.get("rope_theta") or 10000.0
+        raise InputError(f'{where}: rope_type is "{kind}"; only "default" is supported')
+    theta = rope.get("rope_theta") or section.get("rope_theta") or 10000.0
+    if isinstance(theta, bool) or not isinstance(theta, int | float) or not 1 <= theta <= 1e12:
+        raise InputError(f"{where}: rope_theta is {theta!r:.40}, expected a number from 1 to 1e12")
     return float(theta)
 
 
@@ -227,7 +241,7 @@ def write_config(config: SmolVLMConfig, dtype: str = "float32") -> dict[str, Any
             "rope_parameters": {"rope_type": "default", "rope_theta": text.rope_theta},
             "hidden_act": "silu",
             "tie_word_embeddings": False,
-            # Below the vocabulary, whatever its size; they matter to generation only.
+            # Inside the vocabulary, whatever its size; only used for generation.
             "bos_token_id": 1,
             "eos_token_id": 2,
             "pad_token_id": 2,

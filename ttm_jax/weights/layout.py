@@ -1,7 +1,7 @@
-"""Converting between two ways of naming and laying out the same parameters, from one table.
+"""Table-driven conversion between two naming and layout conventions for the same parameters.
 
-A `Rule` says which axes of our array make up each axis of theirs. Reading and writing both follow
-from that one statement, and both only move numbers: a round trip is bit-exact.
+A `Rule` states which axes of our array form each axis of theirs. Reading and writing both follow
+from that one statement and only move values, so a round trip is bit-exact.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from ttm_jax.weights.checkpoint_files import Params, Shape, Tensors, read_float
 
 Axes = tuple[tuple[int, ...], ...]
 
-LAYER = "{i}"  # stands for the number of a layer in `Rule.theirs`
+LAYER = "{i}"  # placeholder for the layer number in `Rule.theirs`
 _BLOCK = 128
-_LISTED = 10  # how many names of each kind an error spells out
+_LISTED = 10  # how many names of each kind an error lists
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One parameter of ours and where it stands in theirs.
+    """One of our parameters and where it is located in their format.
 
-    `axes[k]` are our axes that, joined, are axis k of theirs; ours that are not named have size 1.
-    With a layer number in `theirs`, our array has one leading axis more, the layer. With `part`,
-    ours is that third of the rows of theirs (PyTorch packs query, key and value so).
+    `axes[k]` are our axes that, flattened together, form axis k of theirs; our axes that are not
+    named have size 1. With a layer number in `theirs`, our array has an additional leading axis,
+    the layer. With `part`, ours is that third of their rows (PyTorch packs query, key and value).
     """
 
     theirs: str
@@ -38,17 +38,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Slot:
-    """One tensor of theirs and the place in our array that it fills."""
+    """One of their tensors and the part of our array that it fills."""
 
     name: str
-    shape: Shape  # of the tensor of theirs
+    shape: Shape  # of their tensor
     ours: str
     layer: int | None
     block: Shape  # of our array, without the layer axis
     rule: Rule
 
     def read(self, theirs: np.ndarray) -> np.ndarray:
-        """Ours, as a view of theirs wherever numpy can."""
+        """Our array, as a view of theirs where numpy allows."""
         split = theirs[self._rows()].reshape([self.block[axis] for axis in self._order()])
         return split.transpose(np.argsort(self._order()))
 
@@ -67,12 +67,12 @@ class Slot:
             rows[...] = ours.transpose(self._order()).reshape(rows.shape)
 
     def _order(self) -> list[int]:
-        """Our axes in the order in which theirs names them; those that it leaves out go last."""
+        """Our axes in the order in which theirs name them; unnamed axes come last."""
         named = [axis for group in self.rule.axes for axis in group]
         return named + [axis for axis in range(len(self.block)) if axis not in named]
 
     def _is_transposition(self) -> bool:
-        """Whether ours, its axes joined to two, is theirs transposed: true of every kernel."""
+        """Whether ours, flattened to two axes, is theirs transposed: true for every kernel."""
         axes = self.rule.axes
         return len(axes) == 2 and axes[1] + axes[0] == tuple(range(len(self.block)))
 
@@ -84,7 +84,7 @@ class Slot:
 
 
 def expand(rules: list[Rule], shapes: dict[str, Shape]) -> list[Slot]:
-    """Every tensor that theirs must have, for parameters of ours with these shapes."""
+    """Every tensor that their format must have, for our parameters of these shapes."""
     slots = []
     for rule in rules:
         stacked = LAYER in rule.theirs
@@ -99,12 +99,14 @@ def expand(rules: list[Rule], shapes: dict[str, Shape]) -> list[Slot]:
 
 
 def to_ours(rules: list[Rule], shapes: dict[str, Shape], tensors: Tensors, where: str) -> Params:
-    """Read every tensor straight into its place in our tree, as float32."""
+    """Read every tensor directly into its place in our tree, as float32."""
     slots = expand(rules, shapes)
     check({slot.name: slot.shape for slot in slots}, tensors.shapes, where)
     flat: dict[str, np.ndarray] = {}
     for slot in slots:
         theirs = read_float(tensors, slot.name, where)
+        if not np.isfinite(theirs).all():
+            raise InputError(f"{where}: {slot.name} has NaN or infinite values; download it again")
         if slot.layer is None:
             flat[slot.ours] = np.ascontiguousarray(slot.read(theirs), np.float32)
             continue
@@ -115,7 +117,7 @@ def to_ours(rules: list[Rule], shapes: dict[str, Shape], tensors: Tensors, where
 
 
 def to_theirs(rules: list[Rule], shapes: dict[str, Shape], params: Params) -> dict[str, np.ndarray]:
-    """Their tensors, contiguous and in float32."""
+    """Convert our parameters to their tensors, contiguous and in float32."""
     flat = flatten_dict(params, sep="/")
     check(shapes, {path: np.shape(leaf) for path, leaf in flat.items()}, "the parameters to save")
     host = {path: np.asarray(leaf, np.float32) for path, leaf in flat.items()}
@@ -129,7 +131,7 @@ def to_theirs(rules: list[Rule], shapes: dict[str, Shape], params: Params) -> di
 
 
 def copy_transposed(target: np.ndarray, source: np.ndarray) -> None:
-    """target[...] = source.T, block by block: twice as fast in numpy, whose rows miss the cache."""
+    """target[...] = source.T by blocks: twice as fast as numpy, whose rows miss the cache."""
     for i in range(0, source.shape[0], _BLOCK):
         for j in range(0, source.shape[1], _BLOCK):
             block = source[i : i + _BLOCK, j : j + _BLOCK]
@@ -137,18 +139,18 @@ def copy_transposed(target: np.ndarray, source: np.ndarray) -> None:
 
 
 def check(expected: dict[str, Shape], found: dict[str, Shape], where: str) -> None:
-    """One error with everything that does not fit."""
+    """Raise one error that lists everything that does not match."""
     missing = [name for name in expected if name not in found]
     unused = [name for name in found if name not in expected]
     misshaped = [
-        f"{name} is {list(found[name])} instead of {list(shape)}"
+        f"{name} has shape {list(found[name])}, expected {list(shape)}"
         for name, shape in expected.items()
         if name in found and found[name] != shape
     ]
     kinds = [("missing", missing), ("not used", unused), ("of the wrong shape", misshaped)]
     problems = [f"{len(names)} {kind} ({_listed(names)})" for kind, names in kinds if names]
     if problems:
-        raise InputError(f"{where}: the tensors do not fit the model: {'; '.join(problems)}")
+        raise InputError(f"{where}: the tensors do not match the model: {'; '.join(problems)}")
 
 
 def _listed(names: list[str]) -> str:

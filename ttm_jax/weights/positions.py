@@ -1,8 +1,8 @@
-"""Learned position embeddings of images at another size than that of the checkpoint.
+"""Resampling of learned image position embeddings to another image size.
 
 The grid is resampled with the cubic convolution kernel of a = -0.75, half-pixel centres, edges
-repeated and no antialiasing: what transformers does with `interpolate_pos_encoding=True`, so that
-both give the same logits. (big_vision resamples linearly, between the corners.)
+repeated and no antialiasing. This is what transformers does with `interpolate_pos_encoding=True`,
+so both give the same logits. (big_vision resamples linearly with aligned corners.)
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ _A = -0.75
 
 
 def at_image_size(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
-    """The same model for images of another size; the text tower is untouched."""
+    """The same model for another image size; the text tower is unchanged."""
     config = checkpoint.config
     if image_size < config.patch_size:
         raise InputError(f"image_size {image_size} is smaller than a patch of {config.patch_size}")
@@ -35,7 +35,7 @@ def at_image_size(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
 
 
 def resample(positions: Float[np.ndarray, "n w"], side: int) -> Float[np.ndarray, "m w"]:
-    """A square grid of positions, row by row -> `side` x `side` of them."""
+    """Resample a square grid of positions, in row order, to `side` x `side`."""
     old = isqrt(len(positions))
     weights = _cubic_weights(old, side)
     grid = positions.astype(np.float64).reshape(old, old, -1)
@@ -44,7 +44,7 @@ def resample(positions: Float[np.ndarray, "n w"], side: int) -> Float[np.ndarray
 
 
 def _cubic_weights(old: int, new: int) -> Float[np.ndarray, "new old"]:
-    """How much each of `old` points counts for each of `new`."""
+    """The weight of each of the `old` points in each of the `new` points."""
     centre = (np.arange(new) + 0.5) * old / new - 0.5
     base = np.floor(centre).astype(int)
     weights = np.zeros((new, old))

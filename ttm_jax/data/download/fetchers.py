@@ -1,16 +1,17 @@
-"""What has to come for each benchmark, and from where.
+"""What to fetch for each benchmark, and from where.
 
 Every function fetches what is missing in the folder of its source and returns, for each file that
-came just now, where it came from. What is there already is left alone.
+just arrived, where it is from. What is there already is left alone.
 """
 
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
-from ttm_jax.data import mmvp, sugarcrepe, whatsup
-from ttm_jax.data.benchmarks import Benchmark
+from ttm_jax.data.benchmarks import mmvp, sugarcrepe, whatsup
+from ttm_jax.data.benchmarks.catalogue import Benchmark
 from ttm_jax.data.download import hub
 from ttm_jax.data.download.archive import unpack
 from ttm_jax.data.download.checksum import Checksum
@@ -65,19 +66,17 @@ def by_hand(benchmark: Benchmark, folder: Path) -> str:
 
 
 def _fetch_from_hub(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise DownloadError("HF_HUB_OFFLINE is set; unset it to fetch from the Hugging Face hub")
     repo = HUB_REPOS[benchmark.source]
-    token = hub.authorization()
+    found = hub.find_token(options.sources.hub)
     # The hub refuses public files too when a token is no longer valid: then try without.
-    for headers in [token, {}] if token else [{}]:
+    for token in [found, None] if found else [None]:
         try:
-            return _fetch_hub_files(benchmark, folder, repo, headers, options)
+            return _fetch_hub_files(benchmark, folder, repo, token, options)
         except AccessDenied as error:
             refusal = error
-        except ChangedFile as error:  # the hub itself said the checksum: nothing to be allowed
+        except ChangedFile as error:  # the hub itself gave the checksum: nothing to be allowed
             raise DownloadError(f"{error}: it was damaged on the way") from error
-    have = "your token has no access to it, or is not valid" if token else "no token was found"
+    have = "your token has no access to it, or is not valid" if found else "no token was found"
     raise AccessDenied(
         f"{repo} is gated ({have}): accept its terms at https://huggingface.co/datasets/{repo}, "
         "then set HF_TOKEN or run `hf auth login`, and repeat the command"
@@ -85,24 +84,24 @@ def _fetch_from_hub(benchmark: Benchmark, folder: Path, options: Options) -> dic
 
 
 def _fetch_hub_files(
-    benchmark: Benchmark, folder: Path, repo: str, headers: dict[str, str], options: Options
+    benchmark: Benchmark, folder: Path, repo: str, token: str | None, options: Options
 ) -> dict[Path, str]:
-    endpoint = options.sources.hub.rstrip("/")
     jobs = [
-        Job(file.url, folder / file.path, file.checksum)
-        for file in _wanted_of_hub(benchmark, endpoint, repo, headers, options)
+        Job(file.url, folder / file.path, file.checksum, file.bytes)
+        for file in _wanted_of_hub(benchmark, repo, token, options)
         if not _is_there(folder / file.path, file.bytes)
     ]
-    return fetch_all(jobs, headers, options, benchmark.name)
+    return fetch_all(jobs, hub.authorization(token), options, benchmark.name)
 
 
 def _wanted_of_hub(
-    benchmark: Benchmark, endpoint: str, repo: str, headers: dict[str, str], options: Options
+    benchmark: Benchmark, repo: str, token: str | None, options: Options
 ) -> list[hub.HubFile]:
     """The files of the test split: the authors', or the hub's conversion of them to Parquet."""
+    endpoint = options.sources.hub.rstrip("/")
     for revision in ("main", "refs/convert/parquet"):
-        listing = hub.list_files(endpoint, repo, headers, options.patience, revision)
-        files = [file for file in listing.files if _is_wanted(benchmark, PurePosixPath(file.path))]
+        listed = hub.list_files(endpoint, repo, token, options.patience, revision)
+        files = [file for file in listed if _is_wanted(benchmark, PurePosixPath(file.path))]
         if files:
             return files
     raise DownloadError(f"{endpoint}/datasets/{repo} has none of the files that are expected there")
@@ -129,7 +128,7 @@ def _fetch_sugarcrepe(benchmark: Benchmark, folder: Path, options: Options) -> d
         origins |= _unpack_images(folder / COCO_ZIP, images, COCO_ZIP_CHECKSUM, options)
         missing = [image for image in missing if not _is_there(image)]
     base = f"{sources.coco.rstrip('/')}/val2017"
-    jobs = [Job(f"{base}/{image.name}", image) for image in missing]
+    jobs = [Job(f"{base}/{quote(image.name)}", image) for image in missing]
     return origins | fetch_all(jobs, {}, options, "COCO images")
 
 

@@ -2,13 +2,13 @@
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ttm_jax.data.download.checksum import Checksum
 from ttm_jax.data.download.fetch import fetch
-from ttm_jax.data.download.http import DownloadError, Patience
+from ttm_jax.data.download.http import DownloadError, Patience, hang_up
 from ttm_jax.data.download.progress import Progress, no_bar
 from ttm_jax.data.download.sources import Sources
 
@@ -26,17 +26,18 @@ class Options:
     progress: Progress = field(default_factory=Progress)
 
     def known(self, checksum: Checksum | None) -> Checksum | None:
-        """A checksum that we know from before, if it is to be insisted on."""
+        """A checksum that was known beforehand, if changed files are not allowed."""
         return None if self.allow_changed else checksum
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file that is to come from a URL."""
+    """A file to fetch from a URL. `size` is the number of bytes that a listing gives."""
 
     url: str
     target: Path
     checksum: Checksum | None = None
+    size: int | None = None
 
 
 def fetch_all(
@@ -46,6 +47,7 @@ def fetch_all(
     few = len(jobs) <= _FEW
     items = no_bar if few else options.progress.items(label)
     stop = threading.Event()
+    patience = replace(options.patience, stop=stop)
 
     def run(job: Job) -> None:
         bar = options.progress.bytes(job.target.name) if few else no_bar
@@ -59,9 +61,10 @@ def fetch_all(
             job.url,
             job.target,
             checksum=job.checksum,
+            size=job.size,
             headers=headers,
             bar=watched,
-            patience=options.patience,
+            patience=patience,
         )
 
     with ThreadPoolExecutor(max(1, min(options.workers, len(jobs))), "fetch") as pool:
@@ -70,8 +73,16 @@ def fetch_all(
             for done, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 items(done, len(jobs))
-        except BaseException:  # Ctrl-C as well: files on the way stop at their next chunk
+        except BaseException:  # Ctrl-C as well
             stop.set()
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            _end(futures)
             raise
     return {job.target: job.url for job in jobs}
+
+
+def _end(futures: Sequence[Future[None]]) -> None:
+    """Wait for files on the way. They stop at their next chunk; none may wait for a dead server."""
+    while on_the_way := [future for future in futures if not future.done()]:
+        hang_up()
+        wait(on_the_way, timeout=0.1)

@@ -1,25 +1,27 @@
 """Make a benchmark complete on the disk, or check that it is."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttm_jax.data.benchmarks import (
+from ttm_jax.data.benchmarks.catalogue import (
     BENCHMARKS,
     Benchmark,
     LoadedBenchmark,
     annotation_files,
     load_benchmark,
 )
-from ttm_jax.data.broken import BrokenImage, describe
-from ttm_jax.data.download.fetch import ChangedFile
+from ttm_jax.data.download.fetch import ChangedFile, disk_error
 from ttm_jax.data.download.fetchers import by_hand, fetch_benchmark
 from ttm_jax.data.download.http import DownloadError
 from ttm_jax.data.download.manifest import find_changes, is_recorded, record
 from ttm_jax.data.download.options import Options
 from ttm_jax.data.not_prepared import NotPrepared
+from ttm_jax.data.unreadable_images import BrokenImage, describe
 from ttm_jax.errors import InputError
+from ttm_jax.files import remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Prepared:
     groups: int
     images: int
     fetched: int
-    """Files that came just now."""
+    """Files that just arrived."""
 
 
 def find_benchmarks(names: Sequence[str]) -> list[Benchmark]:
@@ -48,30 +50,40 @@ def find_benchmarks(names: Sequence[str]) -> list[Benchmark]:
 
 
 def prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
-    """Fetch what is missing, check it, and note it in the manifest.
+    """Fetch what is missing, check it, and record it in the manifest.
 
     Files that were put there by hand count as well: what the loader accepts is not fetched.
     """
     folder = root / benchmark.source
-    with _only_one_at_a_time(folder):
-        origins: dict[Path, str] = {}
-        try:
-            loaded = load_benchmark(benchmark.name, root, check_counts=not options.allow_changed)
-        except NotPrepared:
-            origins = _fetch(benchmark, folder, options)
-        if origins or not is_recorded(folder, benchmark.name):
-            loaded = _load_and_decode(benchmark, root, options)
-            _refuse_broken(benchmark, loaded.skipped, origins)
-        images = [image for image in loaded.dataset.images if isinstance(image, Path)]
-        files = [*annotation_files(benchmark, root), *images]
-        record(folder, benchmark.name, files, origins, loaded.listed, benchmark.groups)
+    try:
+        with _only_one_at_a_time(folder):
+            _remove_leftovers(folder)
+            return _prepare(benchmark, root, options)
+    except OSError as error:
+        raise disk_error(folder / "file", error) from error
+
+
+def _prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
+    folder = root / benchmark.source
+    origins: dict[Path, str] = {}
+    loaded = None
+    try:
+        loaded = load_benchmark(benchmark.name, root, check_counts=not options.allow_changed)
+    except NotPrepared:
+        origins = _fetch(benchmark, folder, options)
+    if loaded is None or not is_recorded(folder, benchmark.name):
+        loaded = _load_and_decode(benchmark, root, options)
+        _refuse_broken(benchmark, loaded.skipped, origins)
+    images = [Path(image) for image in loaded.dataset.images if isinstance(image, os.PathLike)]
+    files = [*annotation_files(benchmark, root), *images]
+    record(folder, benchmark.name, files, origins, loaded.listed, benchmark.groups)
     return Prepared(
         benchmark, folder, len(loaded.dataset), len(loaded.dataset.images), len(origins)
     )
 
 
 def find_problems(benchmark: Benchmark, root: Path, options: Options) -> list[str]:
-    """Everything that is wrong with what is on the disk, one line each; decodes every image."""
+    """Everything that is wrong with the files on the disk, one line each; decodes every image."""
     folder = root / benchmark.source
     if not folder.is_dir():
         return [f"{folder} does not exist: nothing was prepared there"]
@@ -95,21 +107,21 @@ def _load_and_decode(benchmark: Benchmark, root: Path, options: Options) -> Load
 
 
 def _fetch(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
-    """Fetch, and say with every failure what a person can do."""
+    """Fetch; every failure says what a person can do."""
     try:
         with options.progress:
             return fetch_benchmark(benchmark, folder, options)
     except DownloadError as error:
         advice = f"by hand: {by_hand(benchmark, folder)}, and repeat the command"
         if isinstance(error, ChangedFile):
-            advice = f"take it as it is with --allow-changed, or {advice}"
+            advice = f"allow changed files to take it as it is, or {advice}"
         raise type(error)(f"{benchmark.name}: {error}; {advice}") from error
 
 
 def _refuse_broken(
     benchmark: Benchmark, broken: Sequence[BrokenImage], origins: Mapping[Path, str]
 ) -> None:
-    """What came just now and is damaged is removed, so that it can come again."""
+    """Remove damaged files that just arrived, so that they are fetched again."""
     damaged = {image.image for image in broken} & {str(path) for path in origins}
     for name in damaged:
         Path(name).unlink(missing_ok=True)
@@ -121,23 +133,29 @@ def _refuse_broken(
         )
 
 
+def _remove_leftovers(folder: Path) -> None:
+    """Whatever an earlier process left when it was killed, in all folders below."""
+    for path in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        remove_leftovers(path)
+
+
 @contextmanager
 def _only_one_at_a_time(folder: Path) -> Iterator[None]:
-    """Two commands must not write to one folder. Where there are no locks, trust the user."""
+    """Two commands must not write to one folder. The lock ends with the process that holds it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written: {error.strerror}; choose another --data-dir"
-        ) from error
+        raise disk_error(folder, error) from error
     with lock:
         try:
             import fcntl
 
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"another prepare_data is at work in {folder}; wait for it") from error
+            raise InputError(
+                f"another `ttm data` is running in {folder}; wait until it has finished"
+            ) from error
         except (ImportError, OSError):
-            pass
+            pass  # no locks here: trust the user
         yield

@@ -3,8 +3,9 @@
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
+
+from ttm_jax.progress_bar import progress_bar
 
 # Called with how much is here and of how much (None: not known).
 Bar = Callable[[int, int | None], object]
@@ -25,12 +26,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self._show = False  # a thread that is late must not start a display nobody ends
             if self._display is not None:
@@ -48,32 +44,8 @@ class Progress:
             if not self._show:
                 return no_bar
             if self._display is None:
-                self._display = _start_display()
+                self._display = progress_bar()
+                self._display.start()
             display = self._display
             task = display.add_task(label, total=None, unit=unit)
         return lambda done, total: display.update(task, completed=done, total=total)
-
-
-def _start_display() -> Any:
-    from rich import progress
-    from rich.console import Console
-
-    class Amount(progress.ProgressColumn):
-        """Bytes or a number of things, as the task says."""
-
-        _bytes, _items = progress.DownloadColumn(), progress.MofNCompleteColumn()
-
-        def render(self, task: Any) -> Any:
-            column = self._bytes if task.fields["unit"] == "bytes" else self._items
-            return column.render(task)
-
-    display = progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        Amount(),
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    display.start()
-    return display

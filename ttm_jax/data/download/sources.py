@@ -1,27 +1,30 @@
-"""Where the benchmarks are published, and the checksums that are known of their files."""
+"""Where the benchmarks are published, and the known checksums of their files."""
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 from ttm_jax.data.download.checksum import Checksum
 
 
-def _hub() -> str:
-    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+def _address(variable: str, published: str) -> Any:
+    """A field whose default is the published address, or the mirror that a variable names."""
+    return field(default_factory=lambda: os.environ.get(variable) or published)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Addresses to fetch from; another one is for a mirror."""
+    """Addresses to fetch from; change one to use a mirror. The variables change the defaults."""
 
-    hub: str = field(default_factory=_hub)
-    """The Hugging Face hub: Winoground, MMVP-VLM, ColorSwap. The default is $HF_ENDPOINT if set."""
-    github: str = "https://raw.githubusercontent.com"
-    """The annotations of SugarCrepe."""
-    coco: str = "https://s3.amazonaws.com/images.cocodataset.org"
-    """The images of COCO, over https; cocodataset.org itself gives http addresses."""
-    drive: str = "https://drive.usercontent.google.com"
-    """Google Drive: WhatsUp."""
+    hub: str = _address("HF_ENDPOINT", "https://huggingface.co")
+    """The Hugging Face hub: Winoground, MMVP-VLM, ColorSwap. $HF_ENDPOINT if set."""
+    github: str = _address("TTM_JAX_GITHUB", "https://raw.githubusercontent.com")
+    """The annotations of SugarCrepe. $TTM_JAX_GITHUB if set."""
+    coco: str = _address("TTM_JAX_COCO", "https://s3.amazonaws.com/images.cocodataset.org")
+    """The images of COCO, over https; cocodataset.org itself gives http addresses. $TTM_JAX_COCO if
+    set."""
+    drive: str = _address("TTM_JAX_DRIVE", "https://drive.usercontent.google.com")
+    """Google Drive: WhatsUp. $TTM_JAX_DRIVE if set."""
 
 
 HUB_REPOS = {

@@ -32,10 +32,11 @@ class PaperSetting:
 
 @dataclass(frozen=True)
 class PaperResult:
-    """One row of the result tables: percents, and the counts behind those that are counts.
+    """One row of the result tables: percentages, and the counts behind those that are counts.
 
     `iterations` is None where nothing was trained. A number that the paper does not give is None;
-    for one image with k captions SimpleMatch is the raw score and has no column of its own.
+    for one image with k captions SimpleMatch equals the raw score and has no column of its own.
+    Standard deviations divide by n (four runs); only GPT-4.1 has them for raw and SimpleMatch.
     """
 
     table: str
@@ -50,6 +51,9 @@ class PaperResult:
     simple_match_count: int | None
     ttm: float | None
     ttm_std: float | None
+    raw_std: float | None = None
+    """Only for GPT-4.1, whose raw scores and SimpleMatch are means over four runs."""
+    simple_match_std: float | None = None
 
 
 @cache
@@ -91,6 +95,8 @@ def paper_results() -> tuple[PaperResult, ...]:
             simple_match_count=_int(row["simple_match_count"]),
             ttm=_float(row["ttm"]),
             ttm_std=_float(row["ttm_std"]),
+            raw_std=_float(row["raw_std"]),
+            simple_match_std=_float(row["simple_match_std"]),
         )
         for row in _rows("results.csv")
     )

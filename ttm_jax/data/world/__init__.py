@@ -1,6 +1,6 @@
-"""A procedural world of pictures and captions: benchmarks of every shape, and text to pretrain on.
+"""A procedural world of images and captions: benchmarks of every shape, and pretraining data.
 
-`make` gives a benchmark, `training_pairs` pictures with captions. Everything follows from a seed.
+`make` returns a benchmark, `training_pairs` images with captions. Both are determined by a seed.
 """
 
 from ttm_jax.data.world.benchmark import DISPLAY_SIZE, SPLITS, make

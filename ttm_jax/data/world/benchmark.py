@@ -1,4 +1,4 @@
-"""From a variant's name and a seed to a `GroupedDataset`: distinct groups, drawn and worded."""
+"""Build a `GroupedDataset` of distinct groups from the name of a variant and a seed."""
 
 import zlib
 
@@ -10,7 +10,7 @@ from ttm_jax.data.world.render import render
 from ttm_jax.data.world.variants import Draft, find_variant
 from ttm_jax.errors import InputError
 
-# See training.py: no random number is shared with the training pictures.
+# See training.py: no random stream is shared with the training images.
 BENCHMARK_STREAM, WORDING_STREAM = 3, 4
 SPLITS = ("train", "test")
 STRONGEST_SHIFT = 3.0
@@ -26,10 +26,10 @@ def make(
     size: int = DISPLAY_SIZE,
     split: str = "test",
 ) -> GroupedDataset:
-    """A benchmark of the world; the same arguments always give the same pictures and captions.
+    """Generate a benchmark; the same arguments always give the same images and captions.
 
-    The `train` split is made of other groups from the distribution of the training pictures and
-    has no shift; `shift` is the strength of the test split's: 0 none, 1 moderate, 2 strong.
+    The `train` split draws new groups from the distribution of the training images, without shift.
+    `shift` is the strength of the test split's shift: 0 none, 1 moderate, 2 strong.
     """
     made = []
     for number, draft in enumerate(drafts(variant, groups, seed, shift, split)):
@@ -49,9 +49,9 @@ def make(
 def drafts(
     variant: str, groups: int = 200, seed: int = 0, shift: float = 1.0, split: str = "test"
 ) -> list[Draft]:
-    """The meaning of the same groups, without pixels and words.
+    """The content of the same groups, before rendering and wording.
 
-    No two groups speak of the same things: pooled, a caption still is true of one picture only.
+    No two groups have the same content, so even in the pool a caption is true of one image only.
     """
     _check(variant, groups, seed, shift, split)
     kept: list[Draft] = []
@@ -67,7 +67,7 @@ def drafts(
                 break
         else:
             raise InputError(
-                f"{variant} has no more groups that differ from the first {number}; "
+                f"{variant}: found only {number} distinct groups; "
                 f"ask for at most {number} instead of {groups}"
             )
         seen |= spoken_of

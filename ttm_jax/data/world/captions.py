@@ -1,7 +1,7 @@
-"""What a caption claims, how it is worded, and whether it is true of a scene.
+"""Meaning and wording of captions, and whether a caption is true of a scene.
 
 A `Claim` is the meaning, a `Wording` the choice of words. All captions of a group share one
-wording, so that they differ in meaning only, as in the benchmarks that the world stands in for.
+wording, so that they differ only in meaning, as in the benchmarks that the world imitates.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ttm_jax.data.world.scene import OPPOSITE, Scene, Thing, related
 
 @dataclass(frozen=True)
 class Mention:
-    """One kind of thing; `None` is an attribute that the caption does not speak of."""
+    """A description of one kind of object; `None` means the caption omits the attribute."""
 
     shape: str
     color: str | None = None
@@ -35,14 +35,14 @@ class Mention:
 
 @dataclass(frozen=True)
 class Claim:
-    """Mentions, and perhaps that the first is left of (right of, ...) the second."""
+    """Mentions, and optionally a relation: the first is left of (right of, ...) the second."""
 
     mentions: tuple[Mention, ...]
     relation: str | None = None
 
     @property
     def content(self) -> tuple[frozenset[Mention], tuple[Mention, str] | None]:
-        """The meaning without the order of words: equal for captions that say the same thing."""
+        """The meaning regardless of word order: equal for captions that say the same."""
         if self.relation is None:
             return frozenset(self.mentions), None
         first, second = self.mentions
@@ -51,7 +51,7 @@ class Claim:
         return frozenset(self.mentions), (first, self.relation)
 
     def holds(self, scene: Scene) -> bool:
-        """Is this true of the scene? "A circle" means at least one; "two circles" exactly two."""
+        """Whether the claim is true; "a circle" means at least one, "two circles" exactly two."""
         for mention in self.mentions:
             seen = sum(mention.fits(thing) for thing in scene.things)
             if seen < mention.count or (mention.count > 1 and seen != mention.count):
@@ -65,7 +65,7 @@ class Claim:
         )
 
     def _has_distinct_things(self, scene: Scene) -> bool:
-        """Two mentions never mean one and the same thing."""
+        """Whether the mentions can be assigned to distinct objects."""
         wanted = [m for m in self.mentions for _ in range(m.count)]
         return any(
             all(m.fits(t) for m, t in zip(wanted, things, strict=True))
@@ -128,18 +128,18 @@ IRREGULAR_PLURALS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Wording:
-    """One way of saying things: the same numbers pick the same words for every claim."""
+    """One choice of words; the same choices apply to every claim."""
 
     opener: str
     joiner: str
-    relation: int  # which of RELATIONS
+    relation: int  # index into each entry of RELATIONS
     synonym: Mapping[str, str]
     texture_noun: int | None  # "striped circle" when None, else "circle with stripes"
 
 
 def draw_wording(rng: np.random.Generator) -> Wording:
     picks = rng.random(5 + len(SYNONYMS))
-    # The first synonym is the usual word: half of the time it is taken whatever the rest is.
+    # The first synonym is the most common word and is chosen with probability at least one half.
     synonym = {
         word: options[max(0, int((2 * pick - 1) * len(options)))]
         for pick, (word, options) in zip(picks[5:], SYNONYMS.items(), strict=True)
@@ -157,12 +157,12 @@ PLAIN_WORDING = Wording("", " and ", 0, MappingProxyType({}), None)
 
 
 def say(claim: Claim, wording: Wording = PLAIN_WORDING) -> str:
-    """The caption."""
+    """Word a claim as a caption."""
     parts = [_phrase(mention, wording) for mention in claim.mentions]
     if claim.relation is not None:
         first, second = parts
         link = RELATIONS[claim.relation][wording.relation]
-        # "a picture of a star is above a moon" is no English.
+        # "a picture of a star is above a moon" is not grammatical.
         opener = "" if link.startswith(" is ") else wording.opener
         return opener + first + link + second
     if len(parts) == 3:

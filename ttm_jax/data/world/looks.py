@@ -1,10 +1,10 @@
-"""Backdrops, light and grain: what changes between the training split and the test split."""
+"""Backdrop, light and grain: what changes between the training split and the test split."""
 
 import numpy as np
 
 from ttm_jax.data.world.scene import Look
 
-# Pale in training. The test split mixes in the deeper ones, the more the stronger the shift.
+# Training backdrops are pale. The test split mixes in deeper ones, more with a stronger shift.
 PALE = (
     (247, 242, 230),
     (228, 238, 247),
@@ -24,11 +24,11 @@ DEEP = (
     (84, 92, 104),
 )
 PATTERNS = ("waves", "grid", "spots")
-EVENING = (0.01, -0.02, -0.08)  # what shift 1 adds to the factors on red, green and blue
+EVENING = (0.01, -0.02, -0.08)  # added to the red, green and blue factors at shift 1
 
 
 def draw_look(rng: np.random.Generator, shift: float) -> Look:
-    """One look. Shift 0 is the training split; every part of the shift grows with the number."""
+    """Draw one look. Shift 0 is the training split; every component grows with the shift."""
     pale, other = (np.asarray(PALE[i], float) for i in rng.integers(0, len(PALE), 2))
     deep = np.asarray(DEEP[rng.integers(0, len(DEEP))], float)
     base = pale + (deep - pale) * min(1.0, rng.uniform(0.35, 0.65) * shift)
@@ -50,13 +50,13 @@ def draw_look(rng: np.random.Generator, shift: float) -> Look:
 
 
 def draw_angle(rng: np.random.Generator, shift: float) -> float:
-    """How far a thing leans, in degrees; never so far that a square could be called a diamond."""
+    """Rotation in degrees; never enough to make a square look like a diamond."""
     most = min(20.0, 6.0 + 8.0 * shift)
     return float(rng.uniform(-most, most))
 
 
 def draw_scale(rng: np.random.Generator, shift: float) -> float:
-    """One factor on all radii of a scene: the shifted split stands a little further away."""
+    """A factor on all radii of a scene: objects in the shifted split appear further away."""
     return float(rng.uniform(0.94, 1.0) - min(0.25, 0.08 * shift))
 
 

@@ -1,4 +1,4 @@
-"""A sheet of groups with their captions: to look at what a benchmark asks."""
+"""A contact sheet of groups with their captions, for inspecting a benchmark."""
 
 import textwrap
 
@@ -7,12 +7,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ttm_jax.data.groups import GroupedDataset
 
-GAP, TEXT, LINE = 6, 13, 17  # pixels: between pictures, height of letters, height of a line
+GAP, TEXT, LINE = 6, 13, 17  # pixels: gap between images, font size, line height
 INK, PAPER = (34, 34, 40), (255, 255, 255)
 
 
 def contact_sheet(dataset: GroupedDataset, columns: int = 4) -> Image.Image:
-    """Every group of an in-memory dataset as a row of pictures over its numbered captions."""
+    """Draw each group of an in-memory dataset as a row of images above its numbered captions."""
     font = ImageFont.load_default(TEXT)
     cells = [
         _cell(dataset, images, texts, font)

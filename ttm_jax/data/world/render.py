@@ -1,4 +1,4 @@
-"""Draws a scene at any size with PIL: anti-aliased by drawing four times larger and averaging."""
+"""Render a scene at any size with PIL, anti-aliased by 4x supersampling."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -30,14 +30,14 @@ PALETTE: Mapping[str, tuple[int, int, int]] = MappingProxyType(
 SUPERSAMPLE = 4
 SHADOW = (24, 26, 38)
 SHADOW_DEPTH = 97  # of 255
-GRAIN_GRID = 64  # noise lives on this grid at every size: a larger picture shows the same grain
+GRAIN_GRID = 64  # noise resolution at every image size: a larger image shows the same grain
 SMALLEST = 16
 
 
 def render(scene: Scene, size: int) -> UInt8[np.ndarray, "size size 3"]:
-    """The picture of a scene, `size` pixels wide and high."""
+    """Render a scene as an image of `size` x `size` pixels."""
     if size < SMALLEST:
-        raise InputError(f"picture size {size} is too small; expected at least {SMALLEST} pixels")
+        raise InputError(f"image size {size} is too small; expected at least {SMALLEST} pixels")
     canvas = Image.fromarray(_backdrop(scene.look, size))
     for thing in scene.things:
         _paste(canvas, thing, size)
@@ -50,7 +50,7 @@ def _mix(a: tuple[int, int, int], b: tuple[int, int, int], share: float) -> tupl
 
 
 def _tones(color: str) -> tuple[tuple[int, int, int], ...]:
-    """Fill, texture and outline colour: the last two always differ clearly from the fill."""
+    """Fill, texture and outline colour; the last two always contrast with the fill."""
     fill = PALETTE[color]
     white, black = (255, 255, 255), (0, 0, 0)
     if color == "white":
@@ -63,7 +63,7 @@ def _tones(color: str) -> tuple[tuple[int, int, int], ...]:
 
 @lru_cache(maxsize=8)
 def _grid(size: int) -> tuple[Float32[np.ndarray, "1 size"], Float32[np.ndarray, "size 1"]]:
-    """Pixel centres from -1 to 1, to the right and down."""
+    """Pixel centres from -1 to 1; x to the right, y down."""
     line = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
     return line[None, :], line[:, None]
 
@@ -85,7 +85,7 @@ def _pattern(
     x: Float32[np.ndarray, "1 size"],
     y: Float32[np.ndarray, "size 1"],
 ) -> Float32[np.ndarray, "size size"]:
-    """A smooth pattern between -1 and 1: no edges, so it looks the same at every size."""
+    """A smooth pattern between -1 and 1, without edges, so that it looks the same at every size."""
     phase = np.float32(look.phase)
     if look.pattern == "waves":
         return np.sin(along * np.float32(14) + phase)
@@ -96,7 +96,7 @@ def _pattern(
 
 
 def _paste(canvas: Image.Image, thing: Thing, size: int) -> None:
-    """Shadow first, then the shape; both drawn in a tile just large enough."""
+    """Draw the shadow, then the shape, each in a tile just large enough."""
     ss, radius = SUPERSAMPLE, thing.radius * size
     blur, drop = 0.014 * size, 0.018 * size
     half = int(np.ceil(radius * 1.2 + 2 * blur + drop)) + 1
@@ -107,7 +107,7 @@ def _paste(canvas: Image.Image, thing: Thing, size: int) -> None:
     matrix = ss * radius * np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
 
     def points(polygons: np.ndarray) -> list:
-        """Coordinates in the tile: x, y, x, y, ... for each polygon."""
+        """Tile coordinates: x, y, x, y, ... for each polygon."""
         moved = polygons @ matrix + to_tile
         return moved.reshape(*moved.shape[:-2], -1).tolist()
 
@@ -120,7 +120,7 @@ def _paste(canvas: Image.Image, thing: Thing, size: int) -> None:
     width = max(2, round(ss * max(0.011 * size, 0.07 * radius)))
     outline = points(OUTLINES[thing.shape])
     draw_mask.polygon(outline, fill=255)
-    # Twice as wide as seen: the mask cuts the outer half. Only sharp corners need their joints.
+    # Twice the visible width: the mask cuts the outer half. Only sharp corners need joints.
     joint = "curve" if len(outline) <= 24 else None
     draw_tile.line([*outline, *outline[:4]], fill=edge, width=2 * width, joint=joint)
     if thing.shape in HOLES:
@@ -137,7 +137,7 @@ def _paste(canvas: Image.Image, thing: Thing, size: int) -> None:
 
 @lru_cache(maxsize=8)
 def _texture(name: str) -> Float64[np.ndarray, "polygon point 2"]:
-    """Polygons in the tone of the texture, in the coordinates of the shape."""
+    """Polygons of the texture, in the coordinates of the shape."""
     if name == "striped":
         turned = np.array([[0.82, 0.57], [-0.57, 0.82]])
         bar = np.array([(-1.6, -0.13), (1.6, -0.13), (1.6, 0.13), (-1.6, 0.13)])
@@ -152,13 +152,13 @@ def _texture(name: str) -> Float64[np.ndarray, "polygon point 2"]:
         cell = 0.42 * np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
         cells = [(i, j) for i in range(-3, 3) for j in range(-3, 3) if (i + j) % 2]
         return np.stack([np.add(cell, (0.42 * i, 0.42 * j)) for i, j in cells])
-    raise ValueError(f"texture {name!r} is not known")
+    raise ValueError(f"unknown texture {name!r}")
 
 
 def _lit(
     picture: UInt8[np.ndarray, "size size 3"], scene: Scene, size: int
 ) -> UInt8[np.ndarray, "size size 3"]:
-    """The same picture under the light of the scene, with its grain."""
+    """Apply the light and the grain of the scene."""
     look = scene.look
     x, y = _grid(size)
     side = x * np.float32(np.cos(look.shade_angle)) + y * np.float32(np.sin(look.shade_angle))

@@ -1,7 +1,7 @@
-"""What a picture of the world shows: things with a shape, a colour, a size, a texture, a place.
+"""The content of an image: objects with a shape, a colour, a size, a texture and a position.
 
-A scene is plain data in unit coordinates (x to the right, y down, both from 0 to 1), so that the
-same scene can be drawn at any size and a caption can be checked against it without pixels.
+A scene is plain data in unit coordinates (x to the right, y down, both from 0 to 1), so that it can
+be rendered at any size and a caption can be checked against it without pixels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-# How often each is seen in training. Test splits lean towards the rare ones (`shifted_weights`).
+# Frequencies in training. Test splits favour the rare ones (`shifted_weights`).
 SHAPES: Mapping[str, float] = MappingProxyType(
     {
         "circle": 1.0,
@@ -42,12 +42,12 @@ COLORS: Mapping[str, float] = MappingProxyType(
         "turquoise": 0.25,
     }
 )
-# Too thin to show a texture, or to be recognised when something else covers a part of them.
+# Too thin to show a texture, or to be recognised when partly covered.
 THIN = frozenset({"ring", "cross", "moon", "drop", "bolt"})
 SOLID: Mapping[str, float] = MappingProxyType({s: w for s, w in SHAPES.items() if s not in THIN})
 TEXTURES = ("plain", "striped", "dotted", "checked")
 RADIUS: Mapping[str, float] = MappingProxyType({"small": 0.12, "medium": 0.18, "large": 0.225})
-CROWDED = 0.78  # factor on the radii where three things share a picture
+CROWDED = 0.78  # factor on the radii in images with three objects
 DIRECTIONS = ("left", "right", "above", "below")
 OPPOSITE: Mapping[str, str] = MappingProxyType(
     {
@@ -59,7 +59,7 @@ OPPOSITE: Mapping[str, str] = MappingProxyType(
         "behind": "front",
     }
 )
-MARGIN = 0.04  # nothing is drawn closer to the edge of the picture
+MARGIN = 0.04  # minimum distance from objects to the image border
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Thing:
 
 @dataclass(frozen=True)
 class Look:
-    """Everything about a picture that no caption speaks of: the backdrop, the light, the grain."""
+    """Everything about an image that captions do not describe: backdrop, light, grain."""
 
     base: tuple[float, float, float]  # backdrop colour at one end of its gradient, 0 to 255
     far: tuple[float, float, float]  # and at the other end
     angle: float  # direction of the gradient, radians
     pattern: str  # plain, waves, grid or spots
-    contrast: float  # of the pattern, as a share of the backdrop's brightness
+    contrast: float  # of the pattern, as a fraction of the backdrop's brightness
     phase: float
     light: tuple[float, float, float]  # factor on red, green, blue
     shade: float  # how much darker the far side is, 0 to 1
@@ -98,7 +98,7 @@ class Scene:
 
 
 def related(a: Thing, b: Thing, relation: str, a_is_later: bool) -> bool:
-    """Is `a` clearly left of (right of, above, ...) `b`? False where people could disagree."""
+    """Whether `a` is clearly left of (right of, above, ...) `b`; False if it is ambiguous."""
     dx, dy = b.x - a.x, b.y - a.y
     distance, reach = float(np.hypot(dx, dy)), a.radius + b.radius
     if relation in ("front", "behind"):
@@ -110,13 +110,13 @@ def related(a: Thing, b: Thing, relation: str, a_is_later: bool) -> bool:
 
 
 def shifted_weights(weights: Mapping[str, float], shift: float) -> np.ndarray:
-    """How often each is drawn in a split: as in training at shift 0, all alike at 1, turned
-    around at 2."""
+    """Unnormalised frequencies in a split: as in training at shift 0, uniform at 1, inverted at
+    2."""
     return np.fromiter(weights.values(), float) ** (1.0 - shift)
 
 
 def draw_texture(rng: np.random.Generator, share: float) -> str:
-    """A texture for this share of the things, plain for the others."""
+    """A texture with probability `share`, otherwise plain."""
     pick, which = rng.random(2)
     return TEXTURES[1 + int(which * (len(TEXTURES) - 1))] if pick < share else "plain"
 
@@ -124,10 +124,10 @@ def draw_texture(rng: np.random.Generator, share: float) -> str:
 def draw_kinds(
     rng: np.random.Generator, weights: Mapping[str, float], count: int, shift: float
 ) -> list[str]:
-    """`count` different shapes or colours.
+    """Draw `count` different shapes or colours.
 
-    The first `count` of exponential clocks to ring: the same law as drawing one after the other
-    without putting back, and several times faster than `rng.choice`.
+    Takes the `count` smallest of independent exponential variables: the same distribution as
+    sequential sampling without replacement, and several times faster than `rng.choice`.
     """
     names = list(weights)
     clocks = rng.standard_exponential(len(names)) / shifted_weights(weights, shift)
@@ -137,10 +137,10 @@ def draw_kinds(
 def place(
     rng: np.random.Generator, radii: Sequence[float], layout: str
 ) -> list[tuple[float, float]]:
-    """Centres for things of these radii.
+    """Draw centres for objects of these radii.
 
-    `row` and `column` keep the given order from left to right, from top to bottom; `overlap` puts
-    the second partly over the first; `scatter` is anywhere without touching.
+    `row` and `column` keep the given order from left to right or from top to bottom; `overlap` puts
+    the second partly over the first; `scatter` places them anywhere without touching.
     """
     if layout in ("row", "column"):
         return _in_line(rng, radii, upright=layout == "column")
@@ -156,7 +156,7 @@ def _in_line(
 ) -> list[tuple[float, float]]:
     spare = 1.0 - 2 * MARGIN - 2 * sum(radii)
     least = 0.03
-    # Shares of the spare room: before the first thing, between things, after the last.
+    # Fractions of the free space: before the first object, between objects, after the last.
     shares = rng.dirichlet(np.full(len(radii) + 1, 12.0)) * max(
         0.0, spare - least * (len(radii) - 1)
     )
@@ -172,7 +172,7 @@ def _in_line(
 
 def _overlapping(rng: np.random.Generator, radii: Sequence[float]) -> list[tuple[float, float]]:
     if len(radii) != 2:
-        raise ValueError(f"overlap is for two things, not {len(radii)}")
+        raise ValueError(f"layout overlap needs two objects, got {len(radii)}")
     distance = rng.uniform(0.4, 0.5) * sum(radii)
     direction = rng.uniform(0, 2 * np.pi)
     step = distance / 2 * np.array([np.cos(direction), np.sin(direction)])

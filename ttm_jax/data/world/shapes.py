@@ -36,9 +36,9 @@ def _cross() -> Polygon:
 
 
 def _moon() -> Polygon:
-    """The unit disc without the part that a smaller disc beside it covers, leaning a little."""
+    """The unit disc minus a smaller disc beside it, slightly rotated."""
     beside, radius = 0.44, 0.84
-    x = (1 + beside**2 - radius**2) / (2 * beside)  # where the two circles meet
+    x = (1 + beside**2 - radius**2) / (2 * beside)  # intersection of the two circles
     horn, horn_inside = np.arccos(x), np.arctan2(np.sqrt(1 - x**2), x - beside)
     out = np.linspace(horn, 2 * np.pi - horn, 40)
     back = np.linspace(2 * np.pi - horn_inside, horn_inside, 32)[1:-1]

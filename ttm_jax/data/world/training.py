@@ -1,11 +1,12 @@
-"""Pictures and captions to pretrain a model on: many, varied, and as careless as text on the web.
+"""Images and captions for pretraining: many, varied, and as careless as text on the web.
 
-The knobs of `TrainingText` say how much a caption leaves out or gets wrong. A model that learns
-from such captions knows what things are and is weak in who has which colour and who stands where.
+The settings of `TrainingText` control how much a caption omits or gets wrong. A model trained on
+such captions recognises objects but is weak at binding colours and positions to them.
 """
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from multiprocessing import get_context
@@ -32,35 +33,35 @@ from ttm_jax.data.world.scene import (
 )
 from ttm_jax.errors import InputError
 
-# First part of every seed: pictures, their captions and the benchmark never share random numbers.
+# First entry of every seed: images, their captions and the benchmark never share a random stream.
 SCENE_STREAM, CAPTION_STREAM = 1, 2
 CHUNK = 500
-COUNTS_BELOW = (0.2, 0.8)  # one thing, two things, else three
-ALIKE = 0.1  # of the pictures with several things: some of them are the same, to be counted
+COUNTS_BELOW = (0.2, 0.8)  # cumulative probabilities of one and two objects; otherwise three
+ALIKE = 0.1  # of the images with several objects: fraction with identical objects, for counting
 LAYOUTS = ("row", "column", "scatter", "overlap")
 LAYOUTS_BELOW = (0.4, 0.8, 0.88)
 
 
 @dataclass(frozen=True)
 class TrainingText:
-    """How captions for pretraining are written; every knob is a probability."""
+    """How pretraining captions are written; every setting is a probability."""
 
     relation: float = 0.3
-    """A caption says where one thing is relative to another, where that is clear."""
+    """State the position of one object relative to another, where it is clear."""
     color: float = 0.9
-    """A thing is mentioned with its colour."""
+    """Mention an object's colour."""
     texture: float = 0.5
-    """A texture that is not plain is mentioned."""
+    """Mention a texture that is not plain."""
     size: float = 0.5
-    """A size that is not medium is mentioned."""
+    """Mention a size that is not medium."""
     omit: float = 0.3
-    """One of several things is left out."""
+    """Leave out one of several objects."""
     wrong: float = 0.05
-    """The caption belongs to some other picture."""
+    """Use the caption of another image."""
     misbound: float = 0.1
-    """The attributes of two things are exchanged."""
+    """Exchange the attributes of two objects."""
     misplaced: float = 0.1
-    """A stated relation is turned around."""
+    """Reverse a stated relation."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -77,10 +78,10 @@ def training_pairs(
     workers: int = 1,
     start: int = 0,
 ) -> tuple[UInt8[np.ndarray, "count size size 3"], list[str]]:
-    """Pictures `start` to `start + count - 1` of this seed, with one caption each.
+    """Generate images `start` to `start + count - 1` of this seed, with one caption each.
 
-    Picture i is the same whatever `count`, `workers` and `config` are. With two or more workers the
-    caller's script must be importable without side effects (`if __name__ == "__main__":`).
+    Image i does not depend on `count`, `workers` or `config`. With two or more workers the caller's
+    script must be importable without side effects (`if __name__ == "__main__":`).
     """
     config = config or TrainingText()
     _check(seed, count, start)
@@ -100,7 +101,7 @@ def training_pairs(
 def training_captions(
     seed: int, count: int, config: TrainingText | None = None, start: int = 0, draw: int = 0
 ) -> list[str]:
-    """Captions of the same pictures; another `draw` words them anew, say for the next epoch."""
+    """Captions of the same images; a different `draw` rewords them, e.g. for the next epoch."""
     config = config or TrainingText()
     _check(seed, count, start)
     return [
@@ -126,7 +127,7 @@ def training_caption(
 
 
 def draw_scene(rng: np.random.Generator, shift: float = 0.0) -> Scene:
-    """One to three things, now and then two or three alike."""
+    """Draw one to three objects, occasionally two or three identical ones."""
     count = 1 + int(np.searchsorted(COUNTS_BELOW, rng.random()))
     shapes = draw_kinds(rng, SHAPES, count, shift)
     colors = draw_kinds(rng, COLORS, count, shift)
@@ -152,7 +153,7 @@ def draw_scene(rng: np.random.Generator, shift: float = 0.0) -> Scene:
 
 
 def describe(rng: np.random.Generator, scene: Scene, config: TrainingText) -> Claim:
-    """A claim about a scene, true but for what `misbound` and `misplaced` do to it."""
+    """A claim about a scene, true except for the effects of `misbound` and `misplaced`."""
     things = list(scene.things)
     if len(things) > 1 and rng.random() < config.relation:
         pairs = _clear_relations(scene)
@@ -191,8 +192,14 @@ def _run(work: partial, jobs: list[tuple[int, int]], workers: int) -> Iterator:
         yield from map(work, jobs)
         return
     # Not fork: a process that has started JAX has threads, and a forked copy of it can hang.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, jobs)
+    try:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            yield from pool.map(work, jobs)
+    except BrokenProcessPool:
+        raise InputError(
+            f"the {workers} worker processes could not start; in a script, call this under "
+            'if __name__ == "__main__":, or use workers=1'
+        ) from None
 
 
 def _draw_size(rng: np.random.Generator, count: int) -> str:
@@ -211,7 +218,7 @@ def _another(rng: np.random.Generator, scene: Scene) -> Scene:
 
 
 def _clear_relations(scene: Scene) -> list[tuple[Thing, Thing, str]]:
-    """Pairs that stand in a clear relation and that differ in shape or colour."""
+    """Pairs in a clear relation that differ in shape or colour."""
     return [
         (a, b, relation)
         for i, a in enumerate(scene.things)
@@ -233,7 +240,7 @@ def _mention(rng: np.random.Generator, thing: Thing, config: TrainingText) -> Me
 
 
 def _counted(mentions: list[Mention], scene: Scene) -> list[Mention]:
-    """Equal mentions become one with a number, if the number is what the picture shows."""
+    """Merge equal mentions into one with a number, if the image shows exactly that many."""
     merged = []
     for mention in dict.fromkeys(mentions):
         shown = sum(mention.fits(thing) for thing in scene.things)

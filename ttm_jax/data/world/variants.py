@@ -1,7 +1,7 @@
-"""The benchmarks of the world: one function a variant, each mirroring a structure of the paper.
+"""The benchmark variants of the world, one function each; every variant mirrors one of the paper.
 
-Within a group the pictures share the backdrop, the light and every attribute that the captions do
-not differ in; the captions share their wording.
+Within a group the images share the backdrop, the light and every attribute that does not
+distinguish the captions; the captions share their wording.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,13 +31,13 @@ from ttm_jax.data.world.scene import (
 )
 from ttm_jax.errors import InputError
 
-# Two photographs of the same things are never the same to the pixel: centres move by up to this.
+# Two photographs of the same objects are never pixel-identical: centres move by up to this.
 JITTER = 0.01
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A group before it is drawn and worded: scene i shows what claim i says."""
+    """A group before rendering and wording: scene i shows what claim i says."""
 
     scenes: tuple[Scene, ...]
     claims: tuple[Claim, ...]
@@ -53,7 +53,7 @@ def _stage(
     textured: float = 0.2,
     shapes: Mapping[str, float] = SHAPES,
 ) -> tuple[tuple[Thing, ...], Look]:
-    """Things that differ in shape and colour, and the look that all pictures of a group share."""
+    """Objects that differ in shape and colour, and the look shared by all images of a group."""
     names = draw_kinds(rng, shapes, count, shift)
     colors = draw_kinds(rng, COLORS, count, shift)
     radius = RADIUS[size] * draw_scale(rng, shift) * (CROWDED if count == 3 else 1.0)
@@ -69,7 +69,7 @@ def _stage(
 
 
 def _picture(rng: np.random.Generator, things: Sequence[Thing], look: Look) -> Scene:
-    """One photograph of the things: a little jitter, its own grain."""
+    """One image of the objects, with slight jitter and its own grain."""
     moved = tuple(
         replace(t, x=t.x + float(rng.uniform(-JITTER, JITTER)), y=t.y + float(dy))
         for t, dy in zip(things, rng.uniform(-JITTER, JITTER, len(things)), strict=True)
@@ -92,7 +92,7 @@ def _order(rng: np.random.Generator, count: int) -> list[int]:
 
 
 def _color_cycle(rng: np.random.Generator, shift: float, count: int, images: int) -> Draft:
-    """Picture r gives thing i the colour of thing i + r."""
+    """In image r, object i has the colour of object i + r."""
     things, look = _stage(rng, shift, "any", count)
     order = _order(rng, count)
     turns = [
@@ -138,7 +138,7 @@ def _shrunk(thing: Thing) -> Thing:
 
 
 def _size_swap(rng: np.random.Generator, shift: float) -> Draft:
-    # Room for two large things, whichever of them will be the small one.
+    # Reserve room for two large objects, whichever becomes the small one.
     (a, b), look = _stage(rng, shift, "any", size="large")
     order = _order(rng, 2)
     both = [(a, _shrunk(b)), (_shrunk(a), b)]
@@ -150,18 +150,18 @@ def _size_swap(rng: np.random.Generator, shift: float) -> Draft:
 
 
 def _exchange(a: Thing, b: Thing) -> tuple[Thing, Thing]:
-    """The same two things, each in the other's place."""
+    """The same two objects with swapped positions."""
     return replace(a, x=b.x, y=b.y), replace(b, x=a.x, y=a.y)
 
 
 def _relation_pair(rng: np.random.Generator, shift: float, layout: str, relation: str) -> Draft:
-    """The same two things, once in this relation and once in the opposite one."""
+    """The same two objects, once in this relation and once in the opposite one."""
     (a, b), look = _stage(rng, shift, layout)
     scenes = [_picture(rng, (a, b), look), _picture(rng, _exchange(a, b), look)]
-    # `a` is left of, or above, `b` in the first picture.
+    # In the first image, `a` is left of (or above) `b`.
     relations = [relation, OPPOSITE[relation]]
     subject, other = a, b
-    if rng.random() < 0.5:  # speak of `b` first; then the relation turns around
+    if rng.random() < 0.5:  # mention `b` first, which reverses the relation
         subject, other = b, a
         relations.reverse()
     if rng.random() < 0.5:
@@ -185,7 +185,7 @@ def _above_below(rng: np.random.Generator, shift: float) -> Draft:
 
 def _front_behind(rng: np.random.Generator, shift: float) -> Draft:
     (a, b), look = _stage(rng, shift, "overlap", size="large", shapes=SOLID)
-    # Whatever is drawn later lies in front.
+    # Objects drawn later are in front.
     pairs = [((b, a), "front"), ((a, b), "behind")]
     if rng.random() < 0.5:
         pairs.reverse()
@@ -218,7 +218,7 @@ def _choice(
     tag: str,
     *more: Sequence[Mention],
 ) -> Draft:
-    """One picture, the true caption and the false ones, in the same order of mention."""
+    """One image with the true caption and the false ones, in the same order of mention."""
     order = _order(rng, 2)
     claims = tuple(Claim(tuple(said[i] for i in order)) for said in (true, false, *more))
     return Draft((_picture(rng, things, look),), claims, (tag, "objects:2"))
@@ -248,7 +248,7 @@ def _swap_attribute(rng: np.random.Generator, shift: float) -> Draft:
 
 
 def _color_choice(rng: np.random.Generator, shift: float) -> Draft:
-    """The colours are right, exchanged, or one of them is also said of the other thing."""
+    """The colours are correct, swapped, or one of them is given to both objects."""
     (a, b), look = _stage(rng, shift, "any")
     true = (_mention(a), _mention(b))
     false = (replace(true[0], color=b.color), replace(true[1], color=a.color))
@@ -257,7 +257,7 @@ def _color_choice(rng: np.random.Generator, shift: float) -> Draft:
 
 
 def _add_attribute(rng: np.random.Generator, shift: float) -> Draft:
-    """The true caption is silent about the attribute that the false one gets wrong."""
+    """The true caption omits the attribute that the false caption gets wrong."""
     (a, b), look = _stage(rng, shift, "any", textured=0.0, size="large")
     true = (_mention(a), _mention(b))
     if rng.random() < 0.5:
@@ -272,26 +272,26 @@ def _add_attribute(rng: np.random.Generator, shift: float) -> Draft:
 @dataclass(frozen=True)
 class Variant:
     draft: Callable[[np.random.Generator, float], Draft]
-    shape: tuple[int, int]  # pictures and captions of a group
+    shape: tuple[int, int]  # number of images and captions per group
     about: str
 
 
 VARIANTS: Mapping[str, Variant] = MappingProxyType(
     {
-        "color_swap": Variant(_color_swap, (2, 2), "two things exchange their colours"),
-        "texture_swap": Variant(_texture_swap, (2, 2), "two things exchange their textures"),
-        "size_swap": Variant(_size_swap, (2, 2), "large and small change places"),
+        "color_swap": Variant(_color_swap, (2, 2), "two objects swap their colours"),
+        "texture_swap": Variant(_texture_swap, (2, 2), "two objects swap their textures"),
+        "size_swap": Variant(_size_swap, (2, 2), "a large and a small object swap their sizes"),
         "left_right": Variant(_left_right, (2, 2), "to the left of, or to the right of"),
         "above_below": Variant(_above_below, (2, 2), "above, or below"),
         "front_behind": Variant(_front_behind, (2, 2), "in front of, or behind"),
         "relation_choice": Variant(_relation_choice, (1, 4), "left, right, above or below"),
-        "color_choice": Variant(_color_choice, (1, 4), "each thing has either colour"),
+        "color_choice": Variant(_color_choice, (1, 4), "each object has either colour"),
         "replace_color": Variant(_replace_color, (1, 2), "one colour in the caption is wrong"),
         "replace_shape": Variant(_replace_shape, (1, 2), "one shape in the caption is wrong"),
-        "swap_attribute": Variant(_swap_attribute, (1, 2), "the caption exchanges the colours"),
-        "add_attribute": Variant(_add_attribute, (1, 2), "the caption adds what is not so"),
-        "color_cycle": Variant(_color_cycle_3x3, (3, 3), "three things pass their colours on"),
-        "color_cycle_2x3": Variant(_color_cycle_2x3, (2, 3), "the same with a caption too many"),
+        "swap_attribute": Variant(_swap_attribute, (1, 2), "the caption swaps the colours"),
+        "add_attribute": Variant(_add_attribute, (1, 2), "the caption adds a wrong attribute"),
+        "color_cycle": Variant(_color_cycle_3x3, (3, 3), "three objects rotate their colours"),
+        "color_cycle_2x3": Variant(_color_cycle_2x3, (2, 3), "the same with one extra caption"),
     }
 )
 

@@ -1,9 +1,9 @@
-"""Answers on disk: asked once, kept for good, shared by processes of one machine.
+"""The cache of answers: one SQLite file, which several processes on one machine can share.
 
-A SQLite file with three tables. `responses` has every answer with all that its score needs. `lost`
-has the requests that brought no answer but may have been billed. `claims` has the requests that a
-process has under way, so that another does not send them too. The key and the headers of a request
-are never given to this module.
+It has three tables. `responses` has every answer with everything that its score needs. `lost` has
+the requests without an answer that may have been billed. `claims` has the requests that a process
+has in flight, so that no other process sends them too. This module never sees the API key or the
+headers of a request.
 """
 
 import os
@@ -12,22 +12,23 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ttm_jax.errors import InputError
+from ttm_jax.plain_text import one_line
+from ttm_jax.scorers.api.cost import Usage
 from ttm_jax.scorers.api.reply import Reply
-from ttm_jax.scorers.api.settings import Usage
 
 _VERSION = 1
-_APPLICATION = 0x74746D6A  # "ttmj": tells our files from other SQLite files
+_APPLICATION = 0x74746D6A  # "ttmj": distinguishes our files from other SQLite files
 _BUSY_SECONDS = 30.0
-_AT_ONCE = 500  # keys in one query
-LEASE = 15.0  # seconds that a claim holds unless it is renewed
+_KEYS_PER_QUERY = 500
+LEASE = 15.0  # seconds after which a claim expires unless it is renewed
 
-Claim = Literal["mine", "left", "answered", "theirs"]
+Claim = Literal["mine", "abandoned", "answered", "theirs"]
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS responses (
@@ -45,12 +46,20 @@ CREATE TABLE IF NOT EXISTS claims (
 
 
 class ResponseCache:
-    """One process's door to the file; used from the thread that opened it."""
+    """A connection to the file, for the thread that opened it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner, self._host = uuid.uuid4().hex, socket.gethostname()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a file; choose another file for the response cache")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{path.parent} cannot be created ({error.strerror}); choose another file for the "
+                "response cache"
+            ) from error
         self._db = self._open()
 
     def __enter__(self) -> "ResponseCache":
@@ -60,8 +69,8 @@ class ResponseCache:
         self.close()
 
     def close(self) -> None:
-        """Give the claims back and close the file."""
-        with suppress(sqlite3.Error):  # on a full disk the lease runs out instead
+        """Release all claims and close the file."""
+        with suppress(sqlite3.Error):  # on a full disk, the claims expire instead
             self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
         self._db.close()
 
@@ -69,40 +78,57 @@ class ResponseCache:
         return self.get_many([key]).get(key)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Reply]:
+        """The answers to these keys that there are; `InputError` if one of them is damaged."""
         found = {}
         for marks, some in _chunks(keys):
-            rows = self._db.execute(
+            rows = self._read(
                 "SELECT key, reply, input_tokens, cached_tokens, output_tokens FROM responses "
                 f"WHERE key IN ({marks})",
                 some,
             )
             for key, text, *tokens in rows:
-                found[key] = Reply.from_json(text, Usage(*tokens))
+                try:
+                    if not isinstance(text, str):
+                        raise ValueError("not text")
+                    found[key] = Reply.from_json(text, _stored_usage(*tokens))
+                except ValueError as error:
+                    raise InputError(
+                        f"{self.path}: the answer with the key {key} is damaged ({error}); delete "
+                        "that row of the table responses to ask again, or choose another file"
+                    ) from error
         return found
 
     def lost(self, keys: Iterable[str]) -> Usage:
-        """Tokens of the requests that brought nothing but may have been billed (estimated)."""
+        """Estimated tokens of the requests without an answer that may have been billed."""
         total = Usage()
         for marks, some in _chunks(keys):
             query = (
                 "SELECT COALESCE(SUM(input_tokens), 0), COALESCE(SUM(output_tokens), 0) "
                 f"FROM lost WHERE key IN ({marks})"
             )
-            read, written = self._db.execute(query, some).fetchone()
-            total += Usage(read, 0, written)
+            ((read, written),) = self._read(query, some)
+            try:
+                total += _stored_usage(read, 0, written)
+            except ValueError as error:
+                raise InputError(
+                    f"{self.path}: the table lost is damaged ({error}); choose another file"
+                ) from error
         return total
 
     def claim(self, key: str) -> Claim:
-        """Take a request for this process, unless it has an answer or another has it under way.
+        """Claim a request, unless it is answered or another process has it in flight.
 
-        "left" is ours too, but a process that ended without a word may have sent it before.
+        "abandoned" is ours too, but a process that died may already have sent it.
         """
         with self._transaction():
             row = self._db.execute("SELECT 1 FROM responses WHERE key = ?", (key,)).fetchone()
             if row is not None:
                 return "answered"
+            # CAST: in a damaged row, numbers may be text.
             row = self._db.execute(
-                "SELECT owner, host, pid, expires FROM claims WHERE key = ?", (key,)
+                "SELECT owner, host, CAST(pid AS INTEGER), CAST(expires AS REAL) FROM claims "
+                "WHERE key = ?",
+                (key,),
             ).fetchone()
             if row is not None and self._holds(*row):
                 return "theirs"
@@ -110,10 +136,10 @@ class ResponseCache:
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
                 (key, self._owner, self._host, os.getpid(), time.time() + LEASE),
             )
-            return "mine" if row is None or row[0] == self._owner else "left"
+            return "mine" if row is None or row[0] == self._owner else "abandoned"
 
     def renew(self) -> None:
-        """Hold all claims for another lease."""
+        """Extend all claims by another lease."""
         self._db.execute(
             "UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + LEASE, self._owner)
         )
@@ -124,7 +150,7 @@ class ResponseCache:
     def put(
         self, key: str, model: str, prompt: str, image_sha256: str, run: int, reply: Reply
     ) -> None:
-        """Keep an answer and let go of its claim, both or neither."""
+        """Store an answer and release its claim, in one transaction."""
         usage = reply.usage or Usage()
         with self._transaction():
             self._db.execute(
@@ -151,29 +177,56 @@ class ResponseCache:
         )
 
     def _holds(self, owner: str, host: str, pid: int, expires: float) -> bool:
-        """Whether somebody else's claim still stands: renewed in time, by a process that lives."""
-        if owner == self._owner or expires < time.time():
+        """Whether another process holds a claim: it was renewed in time, and the process lives."""
+        now = time.time()
+        # The upper bound is for damaged rows: nobody would ever be let through.
+        if owner == self._owner or not now <= expires <= now + 10 * LEASE:
             return False
         return not (host == self._host and _is_gone(pid))
 
+    def error(self, error: sqlite3.Error) -> InputError:
+        """What to tell the user about an error of SQLite."""
+        if "locked" in str(error):
+            return InputError(
+                f"{self.path} is locked by another program; wait until it has finished, or choose "
+                "another file"
+            )
+        return InputError(
+            f"{self.path} cannot be used as a response cache ({one_line(str(error))}); choose "
+            "another file"
+        )
+
+    def write_error(self, error: sqlite3.Error) -> InputError:
+        """The same for a file that could be opened, but not written."""
+        if "locked" in str(error):
+            return self.error(error)
+        return InputError(
+            f"{self.path} cannot be written ({one_line(str(error))}); is the disk full? All "
+            "answers in it are kept: run again to resume"
+        )
+
+    def _read(self, query: str, values: list[str]) -> list[Any]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self.error(error) from error
+
     def _open(self) -> sqlite3.Connection:
         try:
-            # Autocommit: every transaction of ours is written out below.
+            # Autocommit: transactions are explicit, see `_transaction`.
             db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
             try:
                 _prepare(db)
             except BaseException:
                 db.close()
                 raise
-        except sqlite3.DatabaseError as error:
-            raise InputError(
-                f"{self.path} cannot be opened as a response cache ({error}); give another --cache"
-            ) from error
+        except sqlite3.Error as error:
+            raise self.error(error) from error
         return db
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # IMMEDIATE: two processes that read and then write would otherwise both be refused.
+        # IMMEDIATE: otherwise two processes that read and then write would both be refused.
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -188,12 +241,14 @@ def _prepare(db: sqlite3.Connection) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
     if application not in (0, _APPLICATION) or (application == 0 and tables):
-        raise sqlite3.DatabaseError("it is another program's database")
-    if version > _VERSION:
-        raise sqlite3.DatabaseError(f"it has version {version}, this program knows {_VERSION}")
-    # WAL: readers and a writer do not wait for each other. NORMAL: what was committed outlives a
-    # killed process; only a power cut can take the last answers along.
-    _patiently(db, "PRAGMA journal_mode = WAL")
+        raise sqlite3.DatabaseError("it belongs to another program")
+    if application == _APPLICATION:
+        if version != _VERSION:
+            raise sqlite3.DatabaseError(f"it has version {version}; this ttm_jax reads {_VERSION}")
+        _check_tables(db)
+    # WAL: readers and a writer do not block each other. NORMAL: committed answers survive a killed
+    # process; only a power failure can lose the last ones.
+    _execute_patiently(db, "PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
     if application == 0:
         db.execute("BEGIN IMMEDIATE")
@@ -204,8 +259,24 @@ def _prepare(db: sqlite3.Connection) -> None:
         db.execute("COMMIT")
 
 
-def _patiently(db: sqlite3.Connection, statement: str) -> None:
-    """SQLite does not wait by itself when two processes switch a new file to WAL at once."""
+def _check_tables(db: sqlite3.Connection) -> None:
+    """Raise unless the tables are exactly as `_TABLES` makes them."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(_TABLES)
+        for (table,) in fresh.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            columns = f"PRAGMA table_info({table})"
+            found = db.execute(columns).fetchall()
+            if not found:
+                raise sqlite3.DatabaseError(f"it has no table {table}")
+            if found != fresh.execute(columns).fetchall():
+                raise sqlite3.DatabaseError(f"its table {table} has other columns")
+    others = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view') LIMIT 1"
+    if db.execute(others).fetchone() is not None:
+        raise sqlite3.DatabaseError("it has triggers or views")
+
+
+def _execute_patiently(db: sqlite3.Connection, statement: str) -> None:
+    """SQLite itself does not wait when two processes switch a new file to WAL at the same time."""
     for _ in range(100):
         try:
             db.execute(statement)
@@ -218,21 +289,27 @@ def _patiently(db: sqlite3.Connection, statement: str) -> None:
 
 
 def _is_gone(pid: int) -> bool:
-    if os.name != "posix":  # elsewhere signal 0 does not only ask; the lease must run out
+    if os.name != "posix":  # elsewhere signal 0 is not harmless; the claim must expire
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return True
     except OSError:
         return False
     return False
 
 
+def _stored_usage(read: Any, cached: Any, written: Any) -> Usage:
+    if not all(isinstance(n, int) and n >= 0 for n in (read, cached, written)) or cached > read:
+        raise ValueError("token counts that are not whole numbers of 0 or more")
+    return Usage(read, cached, written)
+
+
 def _chunks(keys: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     every = list(keys)
-    for start in range(0, len(every), _AT_ONCE):
-        some = every[start : start + _AT_ONCE]
+    for start in range(0, len(every), _KEYS_PER_QUERY):
+        some = every[start : start + _KEYS_PER_QUERY]
         yield ",".join("?" * len(some)), some
 
 

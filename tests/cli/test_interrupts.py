@@ -1,0 +1,95 @@
+"""Ctrl-C while the main thread is inside a library: acknowledged at once, obeyed within seconds."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+# Python's own handler does nothing, as while the main thread is inside XLA and compiles.
+STUCK = """
+import signal, threading
+from ttm_jax.cli import interrupts
+from ttm_jax.cli.exit_codes import run
+
+interrupts.PATIENCE = PATIENCE_HERE
+
+def work():
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    print("ready", flush=True)
+    threading.Event().wait()
+
+run(work)
+"""
+# The same during a run that has taken steps since its last checkpoint.
+TRAINING = """
+import hashlib
+from ttm_jax.cli import interrupts
+from ttm_jax.cli.exit_codes import run
+from ttm_jax.runs.signals import StopFlag
+
+interrupts.PATIENCE = 0.0
+
+def work():
+    with StopFlag() as stop:
+        stop.steps_taken = True
+        print("ready", flush=True)
+        while not stop.is_set():
+            hashlib.pbkdf2_hmac("sha256", b"a", b"b", 200_000)
+        print("saved", flush=True)
+        raise stop.error(None)
+
+run(work)
+"""
+
+
+@pytest.fixture
+def start():
+    processes = []
+
+    def run(code: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_acknowledged_at_once_and_obeyed(start):
+    process = start(STUCK.replace("PATIENCE_HERE", "0.1"))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    first, second = said.splitlines()
+    assert first.startswith("stopping")
+    assert second.startswith("stopped; rerun")
+    assert process.returncode == 130
+
+
+def test_a_second_time_stops_at_once(start):
+    process = start(STUCK.replace("PATIENCE_HERE", "3600"))
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline().startswith("stopping")
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=300)
+    assert rest == "stopped at once\n"
+    assert process.returncode == 130
+
+
+def test_steps_that_would_be_lost_are_saved_first(start):
+    process = start(TRAINING)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    assert out == "saved\n"
+    assert "stopped by SIGINT" in err
+    assert process.returncode == 128 + signal.SIGINT

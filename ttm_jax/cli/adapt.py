@@ -1,0 +1,248 @@
+"""Test-Time Matching on your own images and captions: writes the matchings and an adapted model.
+
+    ttm adapt --model google/siglip-base-patch16-224 --data photos --captions captions.csv
+    ttm adapt --model google/siglip-base-patch16-224 --data my_data --dry-run
+
+The data is a folder of images with captions.csv or captions.txt, a table or Parquet file with
+columns for images and captions, or a folder with groups.jsonl, or with images.jsonl and
+captions.jsonl (docs/own_data.md). Labels are not needed; if there are any, they are reported and
+never used. The --out folder gets matchings.csv and .jsonl, model/ (a Hugging Face folder),
+report.html, summary.json, and run/ with everything else. Rerun the same command to resume.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ttm_jax.cli.options import Switch, option, parse
+from ttm_jax.config import Matching, Schedule, Train, TTMConfig, check_seeds
+from ttm_jax.data.own_data import OwnData, read_own_data
+from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
+from ttm_jax.errors import InputError
+from ttm_jax.inputs.advice import Advice
+
+if TYPE_CHECKING:
+    from ttm_jax.engine.result import TTMResult
+    from ttm_jax.runs.console import Console
+    from ttm_jax.scorers.contrastive.model import ContrastiveModel
+    from ttm_jax.scorers.vqa.model import VQAModel
+
+
+@dataclass(frozen=True)
+class Args:
+    model: str
+    """small-siglip, a hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
+    data: Path
+    """Folder of images, or of lists; or a table (.csv, .tsv, .parquet)."""
+    captions: Annotated[Path | None, option("PATH", "captions.csv or .txt in the folder")] = None
+    """The captions of a folder of images: .txt, .csv, .tsv or .parquet."""
+    image_column: Annotated[str | None, option("NAME", "image, file_name, path, ...")] = None
+    """Column of the image files or pictures in a table."""
+    caption_column: Annotated[str | None, option("NAME", "caption, text, ...")] = None
+    """Column of the captions in a table."""
+    out: Annotated[Path | None, option("PATH", "runs/adapt_DATA")] = None
+    """Where the results go."""
+    dry_run: Switch = False
+    """Show counts, the first threshold and the estimated cost; write nothing."""
+    matching: Literal["auto", "group", "global"] = "auto"
+    """Match within groups, or all images and captions at once; auto follows the data."""
+    iterations: Annotated[
+        int | None, option("N", "the model's advice, or 10, or 3 for generative models")
+    ] = None
+    """Rounds of matching and training."""
+    epochs: Annotated[
+        int | None, option("N", "the model's advice, or 20, or 10 for generative models")
+    ] = None
+    """Passes over the selected groups per iteration."""
+    lr: Annotated[
+        float | None,
+        option("RATE", "the model's advice; 1e-5 for the paper's models; else found by a trial"),
+    ] = None
+    """Learning rate; the paper's are between 1e-5 and 6e-5."""
+    batch_groups: Annotated[
+        int | None, option("N", "50; 100 for single-image groups; 16 for generative models")
+    ] = None
+    """Groups per batch."""
+    coverage: Annotated[float | None, option("SHARE", "0.2, or 0.5 without groups")] = None
+    """Share of the groups selected in the first iteration."""
+    schedule: Annotated[Schedule | None, option("NAME", "linear")] = None
+    """How the threshold decays: linear or cosine (constant and ascending are for comparison)."""
+    train: Annotated[Train | None, option("PART", "all")] = None
+    """What is trained: all, image, text, heads or lora."""
+    augment: Switch = False
+    """Train on random crops; not advisable where position or the edge of the image matters."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds of the order of the batches. With several, the model and the matchings are those of
+    the first, and the table says how many agree."""
+    keep_checkpoints: Annotated[int | None, option("N", "3")] = None
+    """How many of the latest checkpoints stay on disk; 0 keeps all."""
+    revision: Annotated[str | None, option("REVISION", "the main branch")] = None
+    """Branch, tag or commit of a hub model."""
+    files_from: Annotated[str | None, option("SOURCE")] = None
+    """Hugging Face folder or hub id that provides the tokenizer for an .npz."""
+    resume: Switch = True
+    """Refuse a folder that already holds a run, instead of resuming it."""
+    page: Switch = True
+    """Leave out report.html."""
+    tensorboard: Switch = False
+    """Write event files for TensorBoard (extra `tensorboard`)."""
+    wandb: Annotated[str | None, option("PROJECT")] = None
+    """Log to this Weights & Biases project (extra `wandb`)."""
+    quiet: Switch = False
+    """Print the result only, no progress."""
+
+
+def main(argv: Sequence[str]) -> None:
+    args = parse(Args, argv, "ttm adapt", __doc__)
+    check_seeds(*args.seeds)
+    data = read_own_data(
+        args.data,
+        args.captions,
+        image_column=args.image_column,
+        caption_column=args.caption_column,
+    )
+    settings(args, data, Advice(), generative=False)  # mistakes in flags come before the model
+    say(args, *data.notes, f"{data.dataset!r}", f"loading {args.model}")
+    from ttm_jax.load import load_model
+    from ttm_jax.scorers.contrastive.model import ContrastiveModel
+
+    model = load_model(args.model, revision=args.revision, files_from=args.files_from)
+    contrastive = isinstance(model, ContrastiveModel)
+    advice = model.advice if isinstance(model, ContrastiveModel) else Advice()
+    if advice.about:
+        say(args, f"{args.model}: {advice.about}")
+    config = settings(args, data, advice, generative=not contrastive)
+    config = with_rate(args, model, data, config, advice)
+    if args.dry_run:
+        from ttm_jax.engine.estimate import estimate
+        from ttm_jax.report.adaptation import outlook_text
+
+        found = estimate(model, data.dataset, config)
+        print(outlook_text(data.dataset, args.model, config, found, len(args.seeds)))
+        return
+    adapt(args, model, data, config)
+
+
+def say(args: Args, *lines: str) -> None:
+    if not args.quiet:
+        for line in lines:
+            print(line, file=sys.stderr, flush=True)
+
+
+def settings(args: Args, data: OwnData, advice: Advice, *, generative: bool) -> TTMConfig:
+    """The defaults for such data, with what the model advises and what the user wants otherwise."""
+    matching: Matching = "group" if data.grouped and args.matching != "global" else "global"
+    if not data.grouped and args.matching == "group":
+        raise InputError(f"{args.data} has no groups; --matching group needs some")
+    shapes = [block.shape for block in data.dataset.blocks]
+    if matching == "group" and all(shape == (1, 1) for shape in shapes):
+        raise InputError(
+            f"{args.data}: every group has one image and one caption, so there is nothing to "
+            "match; leave the groups out (--matching global), or put several into one group"
+        )
+    config = own_data_config(shapes, matching, generative=generative)
+    config = with_advice(config, advice, args.model)
+    names = (
+        "iterations", "epochs", "lr", "batch_groups", "coverage", "schedule", "train",
+        "keep_checkpoints",
+    )  # fmt: skip
+    changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return replace(config, augment=args.augment, **changes)
+
+
+def with_rate(
+    args: Args,
+    model: "ContrastiveModel | VQAModel",
+    data: OwnData,
+    config: TTMConfig,
+    advice: Advice,
+) -> TTMConfig:
+    """The learning rate that was given, recommended, used before, or that a trial finds."""
+    from ttm_jax.scorers.contrastive.model import ContrastiveModel
+
+    generative = not isinstance(model, ContrastiveModel)
+    if args.lr is not None:
+        return config
+    if rate_is_known(advice, args.model, generative=generative):
+        who = "the model" if advice.settings else "the paper"
+        text = f"settings recommended by {who}: lr {config.lr:g}, {config.iterations} iterations "
+        say(args, f"{text}of {config.epochs} epochs")
+        return config
+    earlier = rate_of_run(output(args, data))
+    if earlier is not None:
+        return replace(config, lr=earlier)  # a run that is resumed keeps its rate
+    from ttm_jax.engine.learning_rate import find_rate
+
+    say(args, "looking for a learning rate (a short trial; --lr leaves it out)")
+    found = find_rate(model, data.dataset, config)
+    say(args, found.text)
+    return replace(config, lr=found.lr)
+
+
+def rate_of_run(out: Path) -> float | None:
+    """The learning rate of the run that this folder holds already."""
+    from ttm_jax.runs.locate import RUN
+    from ttm_jax.runs.read.identity import read_identity
+
+    places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
+    begun = next((path for path in places if (path / "config.json").is_file()), None)
+    return None if begun is None else float(read_identity(begun)["config"]["lr"])
+
+
+def output(args: Args, data: OwnData) -> Path:
+    return args.out or Path("runs") / f"adapt_{data.dataset.name}"
+
+
+def adapt(
+    args: Args, model: "ContrastiveModel | VQAModel", data: OwnData, config: TTMConfig
+) -> None:
+    from ttm_jax.report.adaptation import print_result, write_page_of, write_results
+    from ttm_jax.runs.console import Console
+
+    out = output(args, data)
+    with Console("quiet" if args.quiet else "auto") as console:
+        results = run(args, model, data, config, out, console)
+    summary = write_results(out, data, config, results)
+    page = write_page_of(out) if args.page else None
+    print_result(summary, results, data, out, page)
+
+
+def run(
+    args: Args,
+    model: "ContrastiveModel | VQAModel",
+    data: OwnData,
+    config: TTMConfig,
+    out: Path,
+    console: "Console",
+) -> "list[TTMResult]":
+    """One seed into OUT/run, several into OUT/run/seed_0, seed_1, ..."""
+    from functools import partial
+
+    from ttm_jax.engine.seeds import run_seeds
+    from ttm_jax.engine.ttm import run_ttm
+    from ttm_jax.runs.locate import RUN
+    from ttm_jax.runs.trackers import open_trackers
+
+    track = partial(open_trackers, tensorboard=args.tensorboard, wandb=args.wandb)
+    task = (model, data.dataset, config)
+    if len(args.seeds) > 1:
+        return run_seeds(
+            *task, args.seeds, out / RUN, resume=args.resume, console=console, track=track
+        )
+    trackers = track(out, data.dataset.name)
+    try:
+        return [
+            run_ttm(
+                *task,
+                out / RUN,
+                args.seeds[0],
+                resume=args.resume,
+                console=console,
+                trackers=trackers,
+            )
+        ]
+    finally:
+        for tracker in trackers:
+            tracker.close()

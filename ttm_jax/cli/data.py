@@ -1,0 +1,101 @@
+"""Download the paper's benchmarks, or check those on disk.
+
+    ttm data mmvp_vlm colorswap
+    ttm data all --data-dir /big/disk
+    ttm data whatsup --check
+
+Rerun the same command to resume an interrupted download. docs/data.md lists the sources and
+explains how to download by hand.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ttm_jax.cli.options import Switch, parse
+from ttm_jax.data.benchmarks.catalogue import (
+    BENCHMARKS,
+    Benchmark,
+    default_data_dir,
+    load_benchmark,
+)
+from ttm_jax.data.benchmarks.facts import find_facts
+from ttm_jax.data.download.options import Options
+from ttm_jax.data.download.prepare import find_benchmarks, find_problems, prepare
+from ttm_jax.data.download.sources import Sources
+from ttm_jax.errors import InputError
+
+
+@dataclass(frozen=True)
+class Args:
+    names: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME [NAME ...]")
+    ] = ()
+    """Benchmarks (`--list` shows them), `sugarcrepe` or `whatsup` for all of one, or `all`."""
+    data_dir: Path = field(default_factory=default_data_dir)
+    """Where the files go; $TTM_JAX_DATA changes the default."""
+    check: Switch = False
+    """Download nothing; compare the files with the manifest, decode every image, and report EXIF
+    orientations and repeated images and captions."""
+    list: Switch = False
+    """List the benchmarks and exit."""
+    allow_changed: Switch = False
+    """Accept files and counts that differ from the published ones; results are not comparable."""
+    workers: int = 8
+    """How many small files to download at once."""
+    sources: Sources = field(default_factory=Sources)
+    """Mirrors to download from."""
+
+
+def main(argv: Sequence[str]) -> None:
+    args = parse(Args, argv, "ttm data", __doc__)
+    if args.list:
+        for benchmark in BENCHMARKS.values():
+            shape = "{}x{}".format(*benchmark.shape)
+            print(f"{benchmark.name:24} {benchmark.groups:5} of {shape}  {benchmark.about}")
+        return
+    if not args.names:
+        raise InputError("nothing to prepare; name benchmarks, or all, or see --list")
+    options = Options(args.sources, args.allow_changed, args.workers)
+    benchmarks = find_benchmarks(args.names)
+    failed = []
+    for benchmark in benchmarks:
+        try:
+            if args.check:
+                _check(benchmark, args.data_dir, options)
+            else:
+                _prepare(benchmark, args.data_dir, options)
+        except InputError as error:
+            if len(benchmarks) == 1:
+                raise
+            # one that is gated must not keep the others from coming
+            print(f"error: {error}", file=sys.stderr)
+            failed.append(benchmark.name)
+    if failed:
+        raise InputError(f"not complete, see above: {', '.join(failed)}")
+
+
+def _prepare(benchmark: Benchmark, root: Path, options: Options) -> None:
+    ready = prepare(benchmark, root, options)
+    came = f"{ready.fetched} files came" if ready.fetched else "already there"
+    what = f"{ready.groups} groups, {ready.images} images"
+    print(f"{benchmark.name}: {what} in {ready.folder} ({came})", flush=True)
+
+
+def _check(benchmark: Benchmark, root: Path, options: Options) -> None:
+    problems = find_problems(benchmark, root, options)
+    for problem in problems:
+        print(f"{benchmark.name}: {problem}")
+    if problems:
+        raise InputError(
+            f"{benchmark.name}: {len(problems)} problems; delete the files that are named and "
+            f"fetch them again: ttm data {benchmark.name}"
+        )
+    print(f"{benchmark.name}: as it was when it came, {benchmark.groups} groups", flush=True)
+    loaded = load_benchmark(benchmark.name, root, check_counts=not options.allow_changed)
+    for fact in find_facts(loaded.dataset).lines():
+        print(f"{benchmark.name}: {fact}", flush=True)

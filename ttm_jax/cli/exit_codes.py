@@ -1,0 +1,93 @@
+"""How a command starts and ends: huge pages, one-line errors, exit codes. Light to import."""
+
+import errno
+import sys
+import warnings
+<<<<<<< HEAD
+from collections.abc import Callable
+=======
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+>>>>>>> people
+from io import TextIOWrapper
+from typing import Any
+
+from ttm_jax.cli.huge_pages import restart_with_huge_pages
+from ttm_jax.cli.interrupts import acknowledged_interrupts
+from ttm_jax.errors import InputError, NonFinite
+from ttm_jax.plain_text import one_line
+from ttm_jax.runs.signals import RunInterrupted
+
+# What the system says of files and disks of the user, not of our code.
+_OUTSIDE = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR,
+    errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.EFBIG, errno.EIO,
+    errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EBUSY, errno.ENXIO, errno.ENODEV,
+}  # fmt: skip
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Call `main` and leave the process with its exit code.
+
+    `InputError` becomes one line on stderr and exit code 2, `NonFinite` one line and exit code 1.
+    So do files that cannot be read or written (no permission, no space, a file where a folder
+    should be) and too little memory, with exit code 2. A run that was asked to stop says where it
+    was saved; Ctrl-C elsewhere gives exit code 130. Anything else is a bug and keeps its traceback.
+    """
+    restart_with_huge_pages()
+    with acknowledged_interrupts(), plain_warnings():
+        code = _code_of(main)
+    sys.exit(code or 0)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings as one line for people, without the place in our code."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *place: f"warning: {one_line(str(message))}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _code_of(main: Callable[[], int | None]) -> int | None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # file names need not be valid text
+            stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _warn
+    try:
+        code = main()
+    except InputError as error:
+        code = _refuse(str(error))
+    except NonFinite as error:
+        _refuse(str(error))
+        code = 1
+    except RunInterrupted as interrupted:
+        print(f"{interrupted}; rerun the same command to resume", file=sys.stderr)
+        code = interrupted.code
+    except MemoryError as error:
+        code = _refuse(f"not enough memory: {error}")
+    except BrokenPipeError:  # `... | head` closed the pipe: not an error of ours
+        sys.stderr.close()
+        code = 141
+    except OSError as error:
+        if error.errno not in _OUTSIDE:
+            raise
+        where = "" if error.filename is None else f": {error.filename}"
+        code = _refuse(f"{error.strerror}{where}")
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        code = 130
+    return code
+
+
+def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
+    """A warning in one line, without the place in our code that gave it."""
+    print(f"warning: {one_line(str(message))}", file=sys.stderr)
+
+
+def _refuse(message: str) -> int:
+    """Say in one line what is wrong; the exit code for it."""
+    print(f"error: {one_line(message)}", file=sys.stderr)
+    return 2

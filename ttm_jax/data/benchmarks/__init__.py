@@ -1,0 +1,1 @@
+"""The paper's benchmarks, read from their published layouts."""

@@ -1,0 +1,1 @@
+"""Score files that any model can have written: npz, npy, CSV, JSON lines."""

@@ -1,0 +1,20 @@
+"""What a score file holds, whatever its format."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFile:
+    """Scores `[group, image, text]` or, for a global matching, `[image, text]`.
+
+    `truth` is `[group, image]` (or `[image]`), None if the file does not say; `tags` has one tuple
+    for each group, or is empty.
+    """
+
+    scores: np.ndarray
+    truth: np.ndarray | None = None
+    tags: tuple[tuple[str, ...], ...] = ()
+    named: bool = False
+    """Whether images and captions are named, as in a file that `ttm score` has written."""

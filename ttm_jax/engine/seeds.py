@@ -1,0 +1,118 @@
+"""Several seeds of one experiment, sequentially or in parallel with one device per seed."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ttm_jax.config import TTMConfig, check_seeds
+from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.engine.model import Model
+from ttm_jax.engine.result import TTMResult
+from ttm_jax.engine.ttm import run_ttm
+from ttm_jax.files import write_json
+from ttm_jax.matching.spread import spread
+from ttm_jax.runs.console import Console, default_console
+from ttm_jax.runs.pictures import save_pictures
+from ttm_jax.runs.trackers import Tracker
+
+
+def run_seeds(
+    model: Model,
+    dataset: GroupedDataset,
+    config: TTMConfig,
+    seeds: Sequence[int],
+    run_dir: str | Path | None = None,
+    *,
+    resume: bool = True,
+    console: Console | None = None,
+    one_per_device: bool = False,
+    track: Callable[[Path | None, str], list[Tracker]] = lambda folder, name: [],
+) -> list[TTMResult]:
+    """Run Test-Time Matching once per seed.
+
+    Args:
+        model: The model to adapt; see `run_ttm`.
+        dataset: The groups to adapt it to.
+        config: All settings, the same for every seed.
+        seeds: One run per seed. A seed determines the order of the batches and the random crops.
+        run_dir: Each run is written to `run_dir/seed_N`, and a summary of all of them to
+            `run_dir/summary.json`. None writes nothing.
+        resume: Resume runs that were interrupted; False rejects a folder that contains a run.
+        console: Where progress is shown; None as for `run_ttm`.
+        one_per_device: Give each seed its own device and run them in parallel. Otherwise, every
+            seed uses all devices.
+        track: Opens the trackers of a seed, given its folder and name; for example
+            `ttm_jax.runs.trackers.open_trackers`, with the trackers that you want.
+
+    Returns:
+        One `TTMResult` per seed, in the order of `seeds`.
+
+    Raises:
+        InputError: A seed is out of range or given twice, or see `run_ttm`.
+
+    Examples:
+        >>> import ttm_jax
+        >>> from ttm_jax.data import world
+        >>> model = ttm_jax.load_model("small-siglip")
+        >>> dataset = world.make("color_swap", groups=6)
+        >>> config = ttm_jax.TTMConfig(lr=2e-4, iterations=1, epochs=1)
+        >>> results = ttm_jax.run_seeds(model, dataset, config, seeds=[0, 1])
+        >>> [result.seed for result in results]
+        [0, 1]
+    """
+    check_seeds(*seeds)
+    if console is None:
+        with default_console() as own:
+            return run_seeds(
+                model, dataset, config, seeds, run_dir,
+                resume=resume, console=own, one_per_device=one_per_device, track=track,
+            )  # fmt: skip
+    folder = None if run_dir is None else Path(run_dir)
+
+    def one(seed: int, devices: list | None) -> TTMResult:
+        path = None if folder is None else folder / f"seed_{seed}"
+        trackers = track(path, f"seed_{seed}")
+        try:
+            return run_ttm(
+                model,
+                dataset,
+                config,
+                path,
+                seed,
+                resume=resume,
+                console=console if devices is None else Console("quiet"),
+                trackers=trackers,
+                devices=devices,
+            )
+        finally:
+            for tracker in trackers:
+                tracker.close()
+
+    if folder is not None and jax.process_index() == 0:
+        save_pictures(folder, dataset)  # once for all seeds
+    if one_per_device:
+        local = jax.local_devices()
+        with ThreadPoolExecutor(min(len(local), len(seeds))) as pool:
+            jobs = [pool.submit(one, seed, [local[i % len(local)]]) for i, seed in enumerate(seeds)]
+            results = [job.result() for job in jobs]
+    else:
+        results = [one(seed, None) for seed in seeds]
+    if folder is not None and jax.process_index() == 0:
+        write_json(folder / "summary.json", summarise(results))
+    return results
+
+
+def summarise(results: Sequence[TTMResult]) -> dict[str, Any]:
+    """Every metric before and after, with mean and sample standard deviation over the seeds."""
+    return {
+        "seeds": [result.seed for result in results],
+        "std": "sample standard deviation over seeds (n - 1); null for one seed",
+        "raw": results[0].raw_metrics,
+        "final": {
+            name: spread([result.metrics[name]["percent"] for result in results])
+            for name in results[0].metrics
+        },
+    }

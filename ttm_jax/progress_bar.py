@@ -1,0 +1,44 @@
+"""The one progress bar of the project: on the terminal, on stderr, gone when it is done."""
+
+from typing import Any
+
+
+def progress_bar(*, extra: tuple[str, ...] = ()) -> Any:
+    """A `rich.progress.Progress`: description, bar, count, elapsed and remaining time.
+
+    Tasks count items, or bytes if added with `unit="bytes"`. `extra` are more columns, as rich
+    templates, for example "{task.fields[cost]}".
+    """
+    from rich import progress
+    from rich.console import Console
+
+    class Amount(progress.ProgressColumn):
+        """Bytes or a number of items, as the task says."""
+
+        _bytes, _items = progress.DownloadColumn(), progress.MofNCompleteColumn()
+
+        def render(self, task: Any) -> Any:
+            column = self._bytes if task.fields.get("unit") == "bytes" else self._items
+            return column.render(task)
+
+    class Remaining(progress.ProgressColumn):
+        """The time that is left, once anything is known of it."""
+
+        _left = progress.TimeRemainingColumn()
+
+        def render(self, task: Any) -> Any:
+            if task.total is None or task.time_remaining is None:
+                return ""
+            return self._left.render(task) + " left"
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        Amount(),
+        *(progress.TextColumn(text, markup=False) for text in extra),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("elapsed"),
+        Remaining(),
+        console=Console(stderr=True),
+        transient=True,
+    )

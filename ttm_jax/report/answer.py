@@ -1,0 +1,74 @@
+"""The pairs that a run found, as a table on the screen and as CSV."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ttm_jax.engine.result import TTMResult
+from ttm_jax.plain_text import one_line, rich_text
+
+_ALL = 40  # images: up to this many are all shown, of more only the least certain
+_LEAST = 10
+
+
+def answer_rows(results: Sequence[TTMResult], folder: Path) -> list[dict[str, Any]]:
+    """One row per image, of the first seed; `agree` counts the seeds that say the same."""
+    rows, *others = [result.table(folder) for result in results]
+    if others:
+        for index, row in enumerate(rows):
+            row["agree"] = 1 + sum(table[index]["caption"] == row["caption"] for table in others)
+            row["seeds"] = len(results)
+    return rows
+
+
+def as_csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Every row with every key; empty where there is nothing."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        numbers = {
+            key: f"{row[key]:.6g}" for key in ("confidence", "margin") if row[key] is not None
+        }
+        writer.writerow({**row, **numbers})
+    return text.getvalue()
+
+
+def print_answer(rows: Sequence[dict[str, Any]]) -> None:
+    """All pairs if they fit on a screen, otherwise the least certain."""
+    certain = sorted(rows, key=lambda row: (row["unique"], row["confidence"] or 0.0))
+    shown = rows if len(rows) <= _ALL else certain[:_LEAST]
+    if len(rows) > _ALL:
+        print(f"the {len(shown)} least certain of {len(rows)} images; all are in matchings.csv")
+    agree = "agree" in rows[0]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading in ("image", "caption", "conf.", *(["seeds"] if agree else []), "runner-up"):
+        right = heading in ("conf.", "seeds")
+        table.add_column(
+            heading,
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+            ratio=None if right else 2,
+        )
+    for row in shown:
+        mark = "* " if row["changed"] else "  "
+        share = row["confidence"]
+        table.add_row(
+            rich_text(mark + row["image"]),
+            rich_text(row["caption"] or "-"),
+            "-" if share is None else f"{100 * share:.0f} %",
+            *([f"{row['agree']}/{row['seeds']}"] if agree else []),
+            rich_text(row["runner_up"] or "-"),
+        )
+    Console().print(table)
+    print("* changed by Test-Time Matching; conf.: share among the captions of the group")
+    if len(rows) <= _ALL:
+        least = ", ".join(one_line(row["image"]) for row in certain[:3])
+        print(f"least certain: {least}")

@@ -1,0 +1,1 @@
+"""Looking into checkpoints, comparing them, and exporting them."""

@@ -1,0 +1,1 @@
+"""The HTML page about runs: one file that needs no network."""

@@ -1,0 +1,1 @@
+"""Tables: results beside the paper's, verdicts, ablations, logits."""

@@ -1,0 +1,1 @@
+"""Output of a run: folder, checkpoints, console progress, trackers and signal handling."""

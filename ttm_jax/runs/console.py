@@ -1,0 +1,163 @@
+"""Console output of a run: a progress bar, and one line per iteration."""
+
+import sys
+import time
+from typing import Any, Literal
+
+from ttm_jax.matching.metric_names import headline_in
+from ttm_jax.progress_bar import progress_bar
+
+Mode = Literal["auto", "rich", "plain", "quiet"]
+_INTERVAL = 30.0  # seconds between progress lines in a log file
+_COLUMNS = ("iter", "tau", "selected", "precision", "GroupScore", "GroupMatch", "loss", "lr", "sec")
+
+
+class Console:
+    """Shows the progress of runs on stderr: one line per iteration, and a progress bar.
+
+    Use it as a context manager around one or more runs.
+
+    Args:
+<<<<<<< HEAD
+        mode: "rich" draws progress bars, "plain" prints lines for a log file (of the steps, at
+            most one in half a minute), "quiet" prints nothing. "auto" is "rich" on a terminal and
+            "plain" elsewhere.
+=======
+        mode: "rich" draws progress bars, "plain" prints lines for a log file, "quiet" prints
+            nothing. "auto" is "rich" on a terminal and in a notebook, and "plain" elsewhere.
+>>>>>>> people
+
+    Examples:
+        >>> from ttm_jax import Console
+        >>> with Console("quiet") as console:  # pass it to run_ttm(..., console=console)
+        ...     console.say("not shown")
+    """
+
+    def __init__(self, mode: Mode = "auto") -> None:
+        if mode == "auto":
+            mode = "rich" if sys.stderr.isatty() or in_notebook() else "plain"
+        self.mode = mode
+        self._progress: Any = None
+        self._task: Any = None
+<<<<<<< HEAD
+        self._label, self._began, self._next = "", 0.0, 0.0
+=======
+        self._label = ""
+        self._compiled = False
+>>>>>>> people
+
+    def __enter__(self) -> "Console":
+        if self.mode == "rich":
+            self._progress = progress_bar()
+            self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def say(self, text: str) -> None:
+        """Print a line of text.
+
+        Args:
+            text: The line.
+        """
+        if self._progress is not None:
+            self._progress.console.print(text, highlight=False, markup=False)
+        elif self.mode != "quiet":
+            print(text, file=sys.stderr, flush=True)
+
+    def header(self, seed: int | None = None) -> None:
+        """Print the column names of the lines that `iteration` prints.
+
+        Args:
+            seed: The seed that the lines belong to, named above them.
+        """
+        if seed is not None:
+            self.say(f"seed {seed}")
+        self.say("  ".join(f"{name:>{max(len(name), 8)}}" for name in _COLUMNS))
+
+    def iteration(self, row: dict[str, Any]) -> None:
+        """Print the line of one iteration.
+
+        Args:
+            row: The iteration's line of `metrics.jsonl`.
+        """
+        metrics = row["metrics"]
+
+        def percent(name: str) -> str:
+            value = metrics.get(name)
+            return "-" if value is None else f"{value['percent']:.2f}"
+
+        precision = row.get("precision")
+        known = row["iteration"] > 0
+        cells = (
+            str(row["iteration"]),
+            f"{row['tau']:.4g}" if known else "-",
+            f"{row['selected']}/{row['units']}" if known else "-",
+            "-" if precision is None else f"{100 * precision:.1f}",
+            percent("group_score"),
+            percent(headline_in(metrics)),
+            "-" if row.get("loss") is None else f"{row['loss']:.4f}",
+            f"{row['lr']:.2e}" if known else "-",
+            f"{row['seconds']:.1f}",
+        )
+        widths = (max(len(name), 8) for name in _COLUMNS)
+        self.say("  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
+
+    def begin(self, label: str) -> None:
+        """Start a progress bar. Until the first step is done, it says that the model is compiled.
+
+        Args:
+            label: What is shown beside the bar.
+        """
+<<<<<<< HEAD
+        self._label, self._began = label, time.monotonic()
+        self._next = self._began + _INTERVAL
+=======
+        self._label = label
+>>>>>>> people
+        if self._progress is not None:
+            self.end()
+            first = label if self._compiled else f"{label}, compiling"
+            self._task = self._progress.add_task(first, total=None)
+        elif not self._compiled:
+            self.say(f"{label}: compiling")
+
+    def progress(self, done: int, total: int) -> None:
+        """Advance the progress bar.
+
+        Args:
+            done: Finished steps.
+            total: All steps.
+        """
+        self._compiled = True
+        if self._progress is not None and self._task is not None:
+<<<<<<< HEAD
+            self._progress.update(self._task, completed=done, total=total)
+        elif self.mode == "plain" and (now := time.monotonic()) >= self._next:
+            self._next = now + _INTERVAL
+            self.say(f"{self._label}: step {done}/{total} after {now - self._began:.0f} s")
+=======
+            self._progress.update(self._task, completed=done, total=total, description=self._label)
+>>>>>>> people
+
+    def end(self) -> None:
+        """Remove the progress bar."""
+        if self._progress is not None and self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+
+
+def default_console() -> Console:
+    """For library calls: on a terminal or in a notebook progress is shown, elsewhere nothing."""
+    if in_notebook():
+        return Console("rich")
+    return Console("rich" if sys.stderr.isatty() else "quiet")
+
+
+def in_notebook() -> bool:
+    """Whether this is a Jupyter kernel, whose output is no terminal but can be drawn on."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,255 @@
+"""CLIP and SigLIP as a user meets them: images and captions in, logits out."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Float32, Int32, UInt8
+
+from ttm_jax.config import Family, TTMConfig
+from ttm_jax.data.groups import Block, GroupedDataset
+from ttm_jax.errors import InputError
+from ttm_jax.inputs.advice import Advice
+from ttm_jax.inputs.preprocess import ImageProcessor, ImageSource, normalise
+from ttm_jax.inputs.tokenize import CaptionTokenizer
+from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
+from ttm_jax.models.siglip import SigLIP, SigLIPConfig
+from ttm_jax.models.transformer import Compute
+from ttm_jax.training.sharding import replicated, round_up, shard_batch
+from ttm_jax.training.trainable import Params
+
+if TYPE_CHECKING:
+    from ttm_jax.scorers.contrastive.task import ContrastiveTask
+
+_NO_ADVICE = Advice()
+_PORTION = 2**26  # numbers of embeddings gathered at a time
+_LENGTH_BUCKET = 8  # CLIP captions are cut to a multiple of this, so that few shapes compile
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastiveModel:
+    """A two-tower model with what it needs to read images and captions.
+
+    `processor` and `tokenizer` may be missing for people who bring arrays (`score_arrays`).
+    `folder` is where the checkpoint came from; its tokenizer files go along when it is saved.
+    """
+
+    family: Family
+    config: SigLIPConfig | CLIPConfig
+    params: Params = field(repr=False)
+    processor: ImageProcessor | None = field(default=None, repr=False)
+    tokenizer: CaptionTokenizer | None = field(default=None, repr=False)
+    folder: Path | None = None
+    source: str = "memory"
+    advice: Advice = field(default=_NO_ADVICE, repr=False)
+    """What the folder says about the use of the model."""
+
+    @property
+    def module(self) -> SigLIP | CLIP:
+        return SigLIP(self.config) if isinstance(self.config, SigLIPConfig) else CLIP(self.config)
+
+    def with_compute(self, compute: Compute) -> "ContrastiveModel":
+        """The same model computing in another dtype, precision or memory regime."""
+        config = replace(
+            self.config,
+            vision=replace(self.config.vision, compute=compute),
+            text=replace(self.config.text, compute=compute),
+        )
+        return replace(self, config=config)
+
+    def save(self, folder: str | Path) -> None:
+        """A Hugging Face folder that transformers loads, with tokenizer and image settings."""
+        from ttm_jax.weights import huggingface
+
+        params = jax.tree.map(np.asarray, self.params)
+        huggingface.save(Path(folder), self.config, params, extra_files_from=self.folder)
+
+    def score(
+        self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 0
+    ) -> Float32[np.ndarray, "image text"]:
+        """Logits of every image against every caption: cosine x exp(scale) (+ bias)."""
+        pixels, tokens = self.read_images(images), self.read_captions(captions)
+        return self.score_arrays(pixels, tokens, batch_size=batch_size)
+
+    def score_arrays(
+        self,
+        pixels: Float32[np.ndarray, "n h w 3"] | UInt8[np.ndarray, "n h w 3"],
+        token_ids: Int32[np.ndarray, "m length"],
+        *,
+        batch_size: int = 0,
+    ) -> Float32[np.ndarray, "n m"]:
+        """The same from arrays: float32 pixels are taken as normalised, uint8 ones are not."""
+        self.check_arrays(pixels, token_ids)
+        batch_size = batch_size or default_batch_size()
+        image_rows, image_inverse = distinct_rows(pixels)
+        text_rows, text_inverse = distinct_rows(token_ids)
+        variables = {"params": jax.tree.map(jnp.asarray, self.params)}
+        images = encode(self, "image", variables, jnp.asarray(pixels[image_rows]), batch_size)
+        ids = self.shorten(token_ids[text_rows])
+        texts = encode(self, "text", variables, jnp.asarray(ids), batch_size)
+        every = Block(("all",), _row(len(image_rows)), _row(len(text_rows)))
+        logits = group_scores(self, variables, images, texts, every)[0]
+        return logits[image_inverse][:, text_inverse]
+
+    def read_images(self, images: Sequence[ImageSource] | np.ndarray) -> np.ndarray:
+        """Files or pictures to uint8 [n, S, S, 3]; arrays that are ready pass through."""
+        if isinstance(images, np.ndarray) and images.ndim == 4:
+            return images
+        if self.processor is None:
+            raise InputError("this model has no image processor: give arrays to score_arrays")
+        return self.processor.batch(list(images))
+
+    def read_captions(self, captions: Sequence[str] | np.ndarray) -> Int32[np.ndarray, "n length"]:
+        if isinstance(captions, np.ndarray) and captions.dtype.kind in "iu":
+            return captions.astype(np.int32)
+        if self.tokenizer is None:
+            raise InputError("this model has no tokenizer: give token ids to score_arrays")
+        texts = list(captions)
+        self.advice.warn_foreign(texts)
+        return self.tokenizer(texts).ids
+
+    def shorten(self, ids: Int32[np.ndarray, "n length"]) -> Int32[np.ndarray, "n short"]:
+        """Cut CLIP captions to the longest present: exact, because the tower is causal."""
+        if not isinstance(self.config, CLIPConfig) or not len(ids):
+            return ids
+        ends = np.asarray(eos_position(jnp.asarray(ids), self.config.eos_token_id))
+        length = -(-(int(ends.max()) + 1) // _LENGTH_BUCKET) * _LENGTH_BUCKET
+        return ids[:, : min(length, ids.shape[1])]
+
+    def check_arrays(self, pixels: np.ndarray, token_ids: np.ndarray) -> None:
+        """Refuse shapes and ids that the model cannot mean."""
+        c = self.config
+        if pixels.shape[1:] != (c.image_size, c.image_size, 3):
+            raise InputError(
+                f"images have shape {pixels.shape[1:]}; this model takes "
+                f"({c.image_size}, {c.image_size}, 3), height x width x RGB"
+            )
+        if token_ids.shape[1] > c.text_length:
+            raise InputError(
+                f"captions have {token_ids.shape[1]} tokens; this model takes at most "
+                f"{c.text_length}"
+            )
+        if token_ids.size and not 0 <= token_ids.min() <= token_ids.max() < c.vocab_size:
+            raise InputError(
+                f"token ids run from {token_ids.min()} to {token_ids.max()}; this model's "
+                f"vocabulary is 0 to {c.vocab_size - 1}: is it the tokenizer of another model?"
+            )
+
+    def bind(
+        self, dataset: GroupedDataset, config: TTMConfig, mesh: Mesh, seed: int
+    ) -> "ContrastiveTask":
+        """This model on this dataset, as the Test-Time Matching loop wants it."""
+        from ttm_jax.scorers.contrastive.task import bind
+
+        return bind(self, dataset, config, mesh, seed)
+
+
+def _row(count: int) -> Int32[np.ndarray, "1 n"]:
+    return np.arange(count, dtype=np.int32)[None]
+
+
+def default_batch_size() -> int:
+    """Small on the CPU, where a batch should stay near the caches; large on accelerators."""
+    return 16 if jax.default_backend() == "cpu" else 128
+
+
+def distinct_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the distinct rows, and for each row which of them it is."""
+    position: dict[bytes, int] = {}
+    rows: list[int] = []
+    inverse: list[int] = []
+    for index, row in enumerate(x):
+        key = hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=16).digest()
+        if key not in position:
+            position[key] = len(rows)
+            rows.append(index)
+        inverse.append(position[key])
+    return np.asarray(rows, np.int64), np.asarray(inverse, np.int64)
+
+
+def to_float(pixels: Array, processor: ImageProcessor | None) -> Float32[Array, "n h w 3"]:
+    """On the device: normalise uint8; float32 comes normalised."""
+    if pixels.dtype != jnp.uint8:
+        return pixels
+    mean, std = ((0.5,) * 3, (0.5,) * 3) if processor is None else (processor.mean, processor.std)
+    return normalise(pixels, mean, std)
+
+
+def encode(
+    model: ContrastiveModel,
+    side: Literal["image", "text"],
+    variables: dict[str, Any],
+    pool: Array,
+    batch_size: int,
+    mesh: Mesh | None = None,
+) -> Float[Array, "n e"]:
+    """Embeddings of a whole pool, in batches of one shape, without waiting for the device."""
+    count = pool.shape[0]
+    batches = max(1, -(-count // batch_size))
+    batch_size = round_up(-(-count // batches), mesh.size if mesh else 1)  # the last one full too
+    parts = [
+        _encode_batch(model.module, side, model.processor, variables, pool, start, batch_size, mesh)
+        for start in range(0, count, batch_size)
+    ]
+    return jnp.concatenate(parts)[:count]
+
+
+@partial(jax.jit, static_argnames=("module", "side", "processor", "batch_size", "mesh"))
+def _encode_batch(
+    module: SigLIP | CLIP,
+    side: str,
+    processor: ImageProcessor | None,
+    variables: dict[str, Any],
+    pool: Array,
+    start: int | Array,
+    batch_size: int,
+    mesh: Mesh | None,
+) -> Float[Array, "b e"]:
+    rows = jnp.minimum(start + jnp.arange(batch_size), pool.shape[0] - 1)
+    batch = pool[rows] if mesh is None else shard_batch(pool[rows], mesh)
+    apply: Any = module.apply
+    if side == "text":
+        return apply(variables, batch, method="encode_text")
+    return apply(variables, to_float(batch, processor), method="encode_image")
+
+
+def group_scores(
+    model: ContrastiveModel,
+    variables: dict[str, Any],
+    images: Float[Array, "n e"],
+    texts: Float[Array, "m e"],
+    block: Block,
+    mesh: Mesh | None = None,
+) -> Float32[np.ndarray, "group image text"]:
+    """Logits within every group of a block, on the host; a portion of the groups at a time."""
+    per_group = sum(block.shape) * images.shape[1]
+    portion = max(1, min(len(block), _PORTION // per_group))
+    parts = []
+    for start in range(0, len(block), portion):
+        rows = np.minimum(start + np.arange(portion), len(block) - 1)  # one shape for all portions
+        index = block.image_index[rows], block.text_index[rows]
+        part = np.asarray(_group_logits(model.module, variables, images, texts, *index, mesh))
+        parts.append(part[: len(block) - start])
+    return np.concatenate(parts)
+
+
+@partial(jax.jit, static_argnames=("module", "mesh"))
+def _group_logits(
+    module: SigLIP | CLIP,
+    variables: dict[str, Any],
+    images: Float[Array, "n e"],
+    texts: Float[Array, "m e"],
+    image_index: Int32[Array | np.ndarray, "group image"],
+    text_index: Int32[Array | np.ndarray, "group text"],
+    mesh: Mesh | None,
+) -> Float[Array, "group image text"]:
+    logits: Any = partial(module.apply, variables, method="logits")
+    scores = jax.vmap(logits)(images[image_index], texts[text_index])
+    return scores if mesh is None else jax.lax.with_sharding_constraint(scores, replicated(mesh))

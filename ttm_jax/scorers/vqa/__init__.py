@@ -1,0 +1,1 @@
+"""VQAScore with SmolVLM: the scorer, its task and its loss."""

@@ -1,0 +1,1 @@
+"""One compiled fit on any `Task`: batches, losses, optimizer, schedules, sharding, memory."""
