@@ -3,14 +3,9 @@
 import errno
 import sys
 import warnings
-<<<<<<< HEAD
-from collections.abc import Callable
-=======
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
->>>>>>> people
 from io import TextIOWrapper
-from typing import Any
 
 from ttm_jax.cli.huge_pages import restart_with_huge_pages
 from ttm_jax.cli.interrupts import acknowledged_interrupts
@@ -55,7 +50,6 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # file names need not be valid text
             stream.reconfigure(errors="backslashreplace")
-    warnings.showwarning = _warn
     try:
         code = main()
     except InputError as error:
@@ -80,11 +74,6 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
         print("stopped", file=sys.stderr)
         code = 130
     return code
-
-
-def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
-    """A warning in one line, without the place in our code that gave it."""
-    print(f"warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def _refuse(message: str) -> int:

@@ -47,16 +47,10 @@ def report(
     write_page(experiments, output, models=names, pictures=pictures, title=title)
     size = output.stat().st_size / 1e6
     count = sum(len(experiment.runs) for experiment in experiments)
-<<<<<<< HEAD
     runs_text = "1 run" if count == 1 else f"{count} runs"
     if len(experiments) > 1:
         runs_text += f" of {len(experiments)} experiments"
     print(f"{output}: {runs_text}, {size:.1f} MB")
-=======
-    runs_text = f"{count} run{'s' * (count != 1)}"
-    of = f"{len(experiments)} experiment{'s' * (len(experiments) != 1)}"
-    print(f"{output}: {runs_text} of {of}, {size:.1f} MB")
->>>>>>> people
     if tables is not None:
         for path in write_tables(summary_rows(experiments, names), tables):
             print(path)

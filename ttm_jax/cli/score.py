@@ -16,9 +16,6 @@ from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.data.caption_tables import read_caption_table
 from ttm_jax.data.own_data import expand_images
 from ttm_jax.errors import InputError
-<<<<<<< HEAD
-from ttm_jax.files import read_bytes
-=======
 from ttm_jax.report.tables.logits import (
     Kind,
     check_format,
@@ -26,7 +23,6 @@ from ttm_jax.report.tables.logits import (
     print_logits,
     write_logits,
 )
->>>>>>> people
 
 
 @dataclass(frozen=True)
@@ -72,18 +68,6 @@ def main(argv: Sequence[str]) -> None:
     scores = model.score(images, captions)
     kind: Kind = model.family if isinstance(model, ContrastiveModel) else "vqa"
     if args.out is not None:
-<<<<<<< HEAD
-        write_logits(args.out, scores, args.images, captions)
-    print_logits(scores, args.images, captions, as_json=args.json)
-
-
-def read_captions(path: Path) -> list[str]:
-    try:
-        lines = read_bytes(path).decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: {error}") from error
-    return [line for line in lines if line.strip()]
-=======
         write_logits(args.out, scores, images, captions, kind)
     if args.json:
         print_logits(scores, images, captions)
@@ -91,4 +75,3 @@ def read_captions(path: Path) -> list[str]:
         print_best(scores, images, captions, kind, args.top)
     if args.out is not None and not args.json:
         print(f"all logits: {args.out}")
->>>>>>> people

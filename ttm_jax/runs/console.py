@@ -18,14 +18,9 @@ class Console:
     Use it as a context manager around one or more runs.
 
     Args:
-<<<<<<< HEAD
         mode: "rich" draws progress bars, "plain" prints lines for a log file (of the steps, at
             most one in half a minute), "quiet" prints nothing. "auto" is "rich" on a terminal and
-            "plain" elsewhere.
-=======
-        mode: "rich" draws progress bars, "plain" prints lines for a log file, "quiet" prints
-            nothing. "auto" is "rich" on a terminal and in a notebook, and "plain" elsewhere.
->>>>>>> people
+            in a notebook, and "plain" elsewhere.
 
     Examples:
         >>> from ttm_jax import Console
@@ -39,12 +34,8 @@ class Console:
         self.mode = mode
         self._progress: Any = None
         self._task: Any = None
-<<<<<<< HEAD
         self._label, self._began, self._next = "", 0.0, 0.0
-=======
-        self._label = ""
         self._compiled = False
->>>>>>> people
 
     def __enter__(self) -> "Console":
         if self.mode == "rich":
@@ -112,12 +103,8 @@ class Console:
         Args:
             label: What is shown beside the bar.
         """
-<<<<<<< HEAD
         self._label, self._began = label, time.monotonic()
         self._next = self._began + _INTERVAL
-=======
-        self._label = label
->>>>>>> people
         if self._progress is not None:
             self.end()
             first = label if self._compiled else f"{label}, compiling"
@@ -134,14 +121,10 @@ class Console:
         """
         self._compiled = True
         if self._progress is not None and self._task is not None:
-<<<<<<< HEAD
-            self._progress.update(self._task, completed=done, total=total)
+            self._progress.update(self._task, completed=done, total=total, description=self._label)
         elif self.mode == "plain" and (now := time.monotonic()) >= self._next:
             self._next = now + _INTERVAL
             self.say(f"{self._label}: step {done}/{total} after {now - self._began:.0f} s")
-=======
-            self._progress.update(self._task, completed=done, total=total, description=self._label)
->>>>>>> people
 
     def end(self) -> None:
         """Remove the progress bar."""
