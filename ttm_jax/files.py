@@ -70,7 +70,8 @@ def named(path: Path) -> Iterator[None]:
         code = errno.ENOTDIR
         raise NotADirectoryError(code, os.strerror(code), str(path)) from error
     except OSError as error:  # without a name, or with one that nobody knows
-        if error.filename is None or _TEMPORARY.search(str(error.filename)):
+        unnamed = error.filename is None or _TEMPORARY.search(str(error.filename))
+        if error.errno is not None and unnamed:  # without a number, str() would lose its text
             error.filename, error.filename2 = str(path), None
         raise
 
