@@ -109,7 +109,7 @@ def test_ctrl_c_ends_at_once_and_the_next_command_resumes(stuck, root):
     stuck.wait_until_it_is(process, root)
     process.send_signal(signal.SIGINT)
     code, _, error = finish(process)
-    assert (code, error) == (130, "stopped\n")
+    assert (code, error) == (130, "stopping; Ctrl-C again to stop at once\nstopped\n")
     assert not stuck.hold.is_set()
     stuck.recover()
     assert finish(command(stuck.server, root, "winoground"))[0] == 0

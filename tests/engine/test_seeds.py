@@ -82,5 +82,5 @@ def test_numbers_of_a_row():
 
 def test_trackers_without_their_extra_say_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    with pytest.raises(InputError, match=r"ttm_jax\[wandb\]"):
+    with pytest.raises(InputError, match=r"pip install wandb \(the extra `wandb`\)"):
         open_trackers(tmp_path, "seed_0", wandb="project")

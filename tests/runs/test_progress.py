@@ -35,6 +35,7 @@ def test_a_log_file_gets_a_line_of_a_long_iteration(capsys, monkeypatch):
     for step in range(1, 5):
         shown.progress(step, 20)
     assert capsys.readouterr().err == (
+        "iteration 1/2: compiling\n"
         "iteration 1/2: step 2/20 after 31 s\niteration 1/2: step 4/20 after 62 s\n"
     )
     quiet = Console("quiet")

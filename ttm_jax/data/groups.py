@@ -88,11 +88,11 @@ class GroupedDataset:
 
     Examples:
         >>> from ttm_jax.data import world
-        >>> dataset = world.make("color_swap", groups=3)
+        >>> dataset = world.make("3x3", groups=2)
         >>> dataset
-        GroupedDataset('color_swap': 3 groups (3 of 2x2), 6 images, 6 captions, truth known)
+        GroupedDataset('world-3x3-test': 2 groups (2 of 3x3), 6 images, 6 captions, truth known)
         >>> [group.shape for group in dataset]
-        [(2, 2), (2, 2), (2, 2)]
+        [(3, 3), (3, 3)]
         >>> dataset.ungrouped().blocks[0].shape
         (6, 6)
     """

@@ -126,5 +126,5 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, monkeypatch)
     monkeypatch.setattr(builtins, "__import__", refuse)
     for name in [name for name in sys.modules if name.startswith("pyarrow")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(InputError, match=r"pip install 'ttm_jax\[data\]'"):
+    with pytest.raises(InputError, match=r"pip install pyarrow \(the extra `data`\)"):
         winoground.read_groups(tmp_path / "winoground")
