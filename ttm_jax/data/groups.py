@@ -88,13 +88,13 @@ class GroupedDataset:
 
     Examples:
         >>> from ttm_jax.data import world
-        >>> dataset = world.make("3x3", groups=2)
-        >>> dataset
-        GroupedDataset('world-3x3-test': 2 groups (2 of 3x3), 6 images, 6 captions, truth known)
+        >>> dataset = world.make("size_swap", groups=2)
+        >>> dataset.name, len(dataset), len(dataset.images)
+        ('world-size_swap-test', 2, 4)
         >>> [group.shape for group in dataset]
-        [(3, 3), (3, 3)]
+        [(2, 2), (2, 2)]
         >>> dataset.ungrouped().blocks[0].shape
-        (6, 6)
+        (4, 4)
     """
 
     name: str
