@@ -11,8 +11,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryFile
-from threading import Timer
 
 import jax
 import pytest
@@ -55,26 +53,29 @@ def run_here(arguments: list[object], patch: pytest.MonkeyPatch) -> int:
     return int(left.value.code or 0)
 
 
+# A process starts with the memory of the one that it was forked from as its peak. So a small one
+# starts the command, and prints the peak last.
+_SMALL_PARENT = (
+    "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)"
+)
+
+
 def run_process(arguments: list[object], folder: Path) -> tuple[int, str]:
     """Run as from a shell, and check the memory of this one process."""
     cache = Path(__file__).parents[2] / ".jax_cache"
     environment = {"JAX_COMPILATION_CACHE_DIR": str(cache), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    with TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ttm_jax.cli.main", *map(str, arguments)],
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            cwd=folder,
-            env={**os.environ, **environment, "XLA_FLAGS": ""},
-        )
-        limit = Timer(600, process.kill)
-        limit.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        limit.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert usage.ru_maxrss < MOST_MEMORY, f"{usage.ru_maxrss} kB"
-        errors.seek(0)
-        return process.returncode, errors.read()
+    command = [sys.executable, "-m", "ttm_jax.cli.main", *map(str, arguments)]
+    done = subprocess.run(
+        [sys.executable, "-c", _SMALL_PARENT, *command],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=folder,
+        env={**os.environ, **environment, "XLA_FLAGS": ""},
+    )
+    assert int(done.stdout.split()[-1]) < MOST_MEMORY
+    return done.returncode, done.stderr
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

@@ -22,6 +22,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
 from ttm_jax.runs.failed_save import one_error
 from ttm_jax.training.sharding import wait_for_all
+from ttm_jax.weights.orbax_failures import check_tree, only_the_error
 
 Tree = Any
 _DIGESTS = "checksums"
@@ -45,22 +46,23 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
         self.folder, self.run = folder.absolute(), run
-        self._manager = ocp.CheckpointManager(
-            self.folder,
-            item_names=("state", "record"),
-            options=ocp.CheckpointManagerOptions(
-                max_to_keep=keep or None,
-                create=True,
-                cleanup_tmp_directories=True,
-                enable_async_checkpointing=False,
-            ),
-        )
+        with only_the_error():
+            self._manager = ocp.CheckpointManager(
+                self.folder,
+                item_names=("state", "record"),
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=keep or None,
+                    create=True,
+                    cleanup_tmp_directories=True,
+                    enable_async_checkpointing=False,
+                ),
+            )
 
     def save(self, step: int, state: Tree, record: dict[str, Any]) -> None:
         """Save a checkpoint; it appears under its final name only when it is complete."""
         record = {**record, _RUN: self.run, _STEP: step, _DIGESTS: checksums(state)}
         try:
-            with one_error(self.folder, step):
+            with only_the_error(), one_error(self.folder, step):
                 self._manager.save(
                     step,
                     args=ocp.args.Composite(
@@ -88,7 +90,8 @@ class Checkpoints:
         """
         for step in sorted(self._manager.all_steps(), reverse=True):
             try:
-                state, record = self._restore(step, like)
+                with only_the_error():
+                    state, record = self._restore(step, like)
             except Exception as error:  # orbax wraps what it meets in a plain Exception
                 reason = _first_line(error)
                 if _is_damage(error):
@@ -123,7 +126,8 @@ class Checkpoints:
             place.parent.mkdir(exist_ok=True)
             (self.folder / str(step)).rename(place)
         wait_for_all("damaged checkpoint is set aside")
-        self._manager.reload()
+        with only_the_error():
+            self._manager.reload()
 
     def steps(self) -> list[int]:
         return sorted(self._manager.all_steps())
@@ -135,6 +139,7 @@ class Checkpoints:
         self._manager.close()
 
     def _restore(self, step: int, like: Tree) -> tuple[Tree, dict[str, Any]]:
+        check_tree(self.folder / str(step) / "state")
         abstract = jax.tree.map(_abstract, like)
         restored = self._manager.restore(
             step,
@@ -169,7 +174,8 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
     item = folder.absolute() / str(steps[-1] if step is None else step) / "state"
     abstract = jax.tree.map(_abstract, like)
     try:
-        with ocp.PyTreeCheckpointer() as reader:
+        with only_the_error(), ocp.PyTreeCheckpointer() as reader:
+            check_tree(item)
             return reader.restore(
                 item,
                 args=ocp.args.PyTreeRestore(

@@ -18,6 +18,7 @@ import orbax.checkpoint as ocp
 
 from ttm_jax.errors import InputError
 from ttm_jax.weights.checkpoint_files import Tensors
+from ttm_jax.weights.orbax_failures import only_the_error
 
 _TREE = "_METADATA"  # orbax writes this file next to the arrays of every tree
 _STEP = re.compile(r"(?:.*\D)?(\d+)")
@@ -108,7 +109,8 @@ def _trees(step: Path) -> dict[str, Path]:
 def _arrays(folder: Path) -> Iterator[tuple[list[str], Any, Any]]:
     """Path and metadata of every array, and its tree; leaves that are not arrays are skipped."""
     try:
-        metadata = ocp.PyTreeCheckpointHandler().metadata(folder)
+        with only_the_error():
+            metadata = ocp.PyTreeCheckpointHandler().metadata(folder)
     except Exception as error:  # orbax, tensorstore and json raise many exception types
         raise InputError(
             f"{folder} cannot be read as an orbax checkpoint: {_reason(error)}"
@@ -159,9 +161,10 @@ class _Reader:
         as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
         arguments = jax.tree.map(lambda leaf: as_numpy, tree, is_leaf=_is_array)
         try:
-            restored = self._reader.restore(
-                folder, args=ocp.args.PyTreeRestore(item=item, restore_args=arguments)
-            )
+            with only_the_error():
+                restored = self._reader.restore(
+                    folder, args=ocp.args.PyTreeRestore(item=item, restore_args=arguments)
+                )
         except Exception as error:
             raise InputError(f"{folder} is damaged: {_reason(error)}") from error
         before = jax.tree.leaves(tree, is_leaf=_is_array)
