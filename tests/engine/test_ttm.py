@@ -42,9 +42,9 @@ class TestAlgorithm:
     def test_history_is_of_the_model_each_iteration_started_from(self):
         result = run()
         first, *_, last = result.history
-        np.testing.assert_array_equal(
-            first.scores[:, :, :],
-            tiny_scores(tiny_model(), tiny_dataset()),
+        # Another program than that of the run: XLA does not promise the same bits.
+        np.testing.assert_allclose(
+            first.scores, tiny_scores(tiny_model(), tiny_dataset()), rtol=0, atol=2e-6
         )
         assert [r.iteration for r in result.history] == [1, 2, 3]
         assert first.tau > last.tau == 0.0
@@ -205,7 +205,9 @@ class TestTrainable:
     def test_lora_moves_scores_and_merges_exactly(self):
         model = tiny_model()
         result = run(model, config=replace(CONFIG, train="lora", lora_rank=2))
-        np.testing.assert_array_equal(result.history[0].scores, tiny_scores(model, tiny_dataset()))
+        np.testing.assert_allclose(
+            result.history[0].scores, tiny_scores(model, tiny_dataset()), rtol=0, atol=2e-6
+        )
         assert not np.allclose(result.scores, result.history[0].scores)
         # The exported model has ordinary parameters and gives the scores of the adapted one.
         np.testing.assert_allclose(
