@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ttm_jax.data.folder_reader import read_folder
     from ttm_jax.data.folder_writer import write_folder
     from ttm_jax.data.groups import Group, GroupedDataset
+    from ttm_jax.engine.diagnosis import Diagnosis, diagnose
     from ttm_jax.engine.result import TTMResult
     from ttm_jax.engine.seeds import run_seeds
     from ttm_jax.engine.simple_match import simple_match
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Console": "runs.console",
+    "Diagnosis": "engine.diagnosis",
     "Group": "data.groups",
     "GroupedDataset": "data.groups",
     "InputError": "errors",
     "Memory": "config",
     "TTMConfig": "config",
     "TTMResult": "engine.result",
+    "diagnose": "engine.diagnosis",
     "evaluate": "matching.metrics",
     "evaluate_global": "matching.metrics",
     "load_benchmark": "data.benchmarks.catalogue",
@@ -46,12 +49,14 @@ _HOME = {
 
 __all__ = [
     "Console",
+    "Diagnosis",
     "Group",
     "GroupedDataset",
     "InputError",
     "Memory",
     "TTMConfig",
     "TTMResult",
+    "diagnose",
     "evaluate",
     "evaluate_global",
     "load_benchmark",

@@ -16,7 +16,7 @@ import ttm_jax
 FUNCTIONS = [name for name in ttm_jax.__all__ if inspect.isroutine(getattr(ttm_jax, name))]
 CLASSES = [name for name in ttm_jax.__all__ if inspect.isclass(getattr(ttm_jax, name))]
 # Made by a function, whose example shows it.
-SHOWN_ELSEWHERE = {"TTMResult": "run_ttm"}
+SHOWN_ELSEWHERE = {"Diagnosis": "diagnose", "TTMResult": "run_ttm"}
 
 
 def docstring(thing) -> str:

@@ -82,6 +82,8 @@ class Args:
     """Branch, tag or commit of a hub model."""
     files_from: Annotated[str | None, option("SOURCE")] = None
     """Hugging Face folder or hub id that provides the tokenizer for an .npz."""
+    strict: Switch = False
+    """Diagnose first (ttm diagnose), and do not train if the model seems to know nothing."""
     resume: Switch = True
     """Refuse a folder that already holds a run, instead of resuming it."""
     page: Switch = True
@@ -122,6 +124,13 @@ def main(argv: Sequence[str]) -> None:
         found = estimate(model, data.dataset, config)
         print(outlook_text(data.dataset, args.model, config, found, len(args.seeds)))
         return
+    if args.strict:
+        from ttm_jax.engine.diagnosis import diagnose
+
+        found_out = diagnose(model, data.dataset, config)
+        if not found_out.go_ahead:
+            raise InputError(f"--strict: {found_out.sentence}")
+        say(args, found_out.sentence)
     adapt(args, model, data, config)
 
 

@@ -14,6 +14,7 @@ from ttm_jax.errors import InputError
 
 COMMANDS = {
     "demo": "adapt a small model to two small benchmarks; nothing to download",
+    "diagnose": "estimate, without labels, what a model knows about your data",
     "adapt": "adapt a model to your own images and captions, without labels",
     "score": "score images against captions with any checkpoint",
     "evaluate": "evaluate a file of scores from any model: every metric beside chance",

@@ -1,0 +1,56 @@
+"""The diagnosis of the small model on the world, and of data that it cannot judge."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ttm_jax
+from ttm_jax.data import world
+from ttm_jax.engine.diagnosis import decoy_blocks, diagnose
+from ttm_jax.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ttm_jax.load_model("small-siglip")
+
+
+def test_it_tells_knowledge_from_noise(model):
+    knows = diagnose(model, world.make("size_swap", groups=60))
+    assert knows.go_ahead
+    assert knows.precision.value <= knows.true_precision
+    assert knows.sentence.startswith("go ahead: of the first 12 groups, about ")
+    blind = diagnose(model, world.make("left_right", groups=60))
+    assert not blind.go_ahead
+    assert "amplify noise" in blind.sentence
+
+
+def test_labels_are_not_used(model):
+    dataset = world.make("size_swap", groups=30)
+    with_truth, without = diagnose(model, dataset), diagnose(model, dataset.without_truth())
+    assert without.true_accuracy is None
+    assert without.true_precision is None
+    assert replace(
+        with_truth, true_accuracy=None, true_precision=None, margins=without.margins
+    ).sentence == (without.sentence)
+    np.testing.assert_array_equal(with_truth.margins.decoys, without.margins.decoys)
+
+
+def test_decoys_have_the_images_of_a_group_and_the_captions_of_another():
+    dataset = world.make("size_swap", groups=30)
+    (block,), (decoys,) = dataset.blocks, decoy_blocks(dataset, 4, 0)
+    assert len(decoys) == 120
+    for row, (images, texts) in enumerate(zip(decoys.image_index, decoys.text_index, strict=True)):
+        group = row // 4
+        np.testing.assert_array_equal(images, block.image_index[group])
+        own = {dataset.caption_text(int(i)) for i in block.text_index[group]}
+        assert not own & {dataset.caption_text(int(i)) for i in texts}
+
+
+def test_too_little_to_say_anything(model):
+    with pytest.raises(InputError, match="has 6 groups; a diagnosis needs 20"):
+        diagnose(model, world.make("size_swap", groups=6))
+    config = ttm_jax.TTMConfig(matching="global", tau_unit="fraction")
+    with pytest.raises(InputError, match="needs groups"):
+        diagnose(model, world.make("size_swap", groups=30), config)
