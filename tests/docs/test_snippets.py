@@ -23,6 +23,7 @@ from ttm_jax.cli.main import COMMANDS, dispatch
 
 PAGES = pages()
 GROUPS = 6
+ENOUGH_TO_DIAGNOSE = 20
 # Flags that make a command of the documentation quick; they replace those that it has.
 REDUCED = {
     "world": f"--groups {GROUPS}",
@@ -77,9 +78,9 @@ def split(words: list[str]) -> tuple[str, list[str]] | None:
     return None
 
 
-def reduced(name: str, args: list[str]) -> list[str]:
+def reduced(name: str, args: list[str], groups: int) -> list[str]:
     """The arguments with those of `REDUCED`."""
-    smaller = REDUCED.get(name, "").split()
+    smaller = REDUCED.get(name, "").replace(f"--groups {GROUPS}", f"--groups {groups}").split()
     for flag in (word for word in smaller if word.startswith("--") and word in args):
         start = args.index(flag)
         values = [i for i in range(start + 1, len(args)) if args[i].startswith("--")]
@@ -157,11 +158,12 @@ def test_snippets_run(page, command, tmp_path, monkeypatch):  # noqa: F811
         if block.language == "python" and not block.needs:
             exec(compile(smaller(block.code), block.place, "exec"), namespace)
         if block.mark == "run":
+            groups = ENOUGH_TO_DIAGNOSE if "ttm diagnose" in block.code else GROUPS
             for words in commands(block.code):
                 name, args = split(words)
                 name = name.removeprefix("experiments.")
                 name = "__main__" if name == "experiments" else name
-                done = command(name, *reduced(name, args))
+                done = command(name, *reduced(name, args, groups))
                 assert done.code == 0, f"{block.place}: {' '.join(words)}\n{done.err}"
 
 
