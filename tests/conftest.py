@@ -1,5 +1,6 @@
 """Strict by default: CPU, 8 virtual devices, no silent promotion, shapes checked at run time."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import jax
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -31,3 +33,18 @@ settings.load_profile("ttm_jax")
 # Every annotation of the package is checked when its functions are called.
 _hook = install_import_hook("ttm_jax", "beartype.beartype")
 _hook.__enter__()
+
+
+# Every compiled program holds memory maps, and Linux allows a process 65,530 of them by default;
+# beyond that, loading one more program ends in a segmentation fault.
+_MANY_MAPS = 25_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Forget the compiled programs before there are too many of them."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MANY_MAPS:
+        jax.clear_caches()
+        gc.collect()

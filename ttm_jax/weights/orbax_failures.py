@@ -20,11 +20,9 @@ def only_the_error() -> Iterator[None]:
     """Around a read: if it raises, that exception is all that is heard of it."""
     absl = logging.getLogger("absl")
     absl.addFilter(_is_no_error)
+    _ignore_unfinished_reads()
     try:
         yield
-    except Exception:
-        _ignore_unfinished_reads()
-        raise
     finally:
         absl.removeFilter(_is_no_error)
 
@@ -45,15 +43,25 @@ def _is_no_error(record: logging.LogRecord) -> bool:
 
 
 def _ignore_unfinished_reads() -> None:
-    """For the rest of the process: they are collected at any later time."""
+    """For the rest of the process: they end, or are collected, at any later time."""
     hook = sys.unraisablehook
     if getattr(hook, "ignores_reads", False):
         return
 
     def report(unraisable: Any) -> None:
-        code = getattr(unraisable.object, "cr_code", None)
-        if code is None or "orbax" not in Path(code.co_filename).parts:
+        if not (_is_of_orbax(unraisable.object) or _came_too_late(unraisable.exc_value)):
             hook(unraisable)
 
     report.ignores_reads = True  # type: ignore[attr-defined]
     sys.unraisablehook = report
+
+
+def _is_of_orbax(found: object) -> bool:
+    """Whether it is a coroutine of orbax that was never awaited to its end."""
+    code = getattr(found, "cr_code", None)
+    return code is not None and "orbax" in Path(code.co_filename).parts
+
+
+def _came_too_late(error: BaseException | None) -> bool:
+    """tensorstore's threads hand what they read to an event loop that the error has closed."""
+    return isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
