@@ -12,6 +12,7 @@ TauUnit = Literal["logit", "probability", "fraction"]
 Schedule = Literal["linear", "cosine", "constant", "ascending"]
 Train = Literal["all", "image", "text", "heads", "lora"]
 Placement = Literal["replicated", "sharded"]
+Prior = Literal["none", "subtract", "standardise"]
 
 _GROWTH = 1.05  # how much larger a batch may get to avoid a tiny last one
 _LARGEST_SEED = 2**32 - 1  # what JAX's random keys take on every machine
@@ -81,6 +82,12 @@ class TTMConfig:
     coverage: float | None = None
     """Share selected in the first iteration if `tau_1` is None; the default is 0.2 of the groups,
     or 0.5 of the pairs of a global matching."""
+    first_precision: float | None = None
+    """Choose `tau_1` so that this share of the first selection is right, as estimated from decoys
+    (docs/without_labels.md); None chooses it by `coverage`."""
+    prior: Prior = "none"
+    """Remove from each score what its caption scores with other images: its mean, or its mean and
+    its spread. Helps where groups have fewer images than captions (not in the paper)."""
     oracle: bool = False
     """Select exactly the correct matchings: the paper's skyline, which uses the labels."""
     lr: float = 1e-5
@@ -124,7 +131,8 @@ class TTMConfig:
     placement: Placement = "replicated"
     """Keep parameters and optimizer state on every device, or split them over the devices."""
     keep_checkpoints: int = 3
-    """How many of the latest checkpoints to keep on disk; 0 keeps all."""
+    """How many of the latest checkpoints to keep on disk; 0 keeps all. The one that looks best
+    without labels is kept besides."""
 
     def __post_init__(self) -> None:
         if self.matching == "global" and self.tau_unit == "probability":
@@ -147,6 +155,19 @@ class TTMConfig:
             raise InputError("with tau_unit fraction, tau_1 and tau_T lie between 0 and 1")
         if self.coverage is not None and not 0 < self.coverage <= 1:
             raise InputError(f"coverage is {self.coverage}; expected more than 0, at most 1")
+        if self.prior != "none" and self.matching == "global":
+            raise InputError("removing the captions' prior needs groups, not a global matching")
+        if self.first_precision is not None:
+            if not 0 < self.first_precision < 1:
+                raise InputError(
+                    f"first_precision is {self.first_precision}; expected more than 0, less than 1"
+                )
+            if self.tau_1 is not None or self.coverage is not None:
+                raise InputError("give one of tau_1, coverage and first_precision, not several")
+            if self.matching == "global":
+                raise InputError("first_precision needs groups, not a global matching")
+            if self.tau_unit == "fraction":
+                raise InputError("first_precision needs tau_unit logit or probability")
 
     @property
     def first_coverage(self) -> float:

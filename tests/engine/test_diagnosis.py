@@ -7,7 +7,8 @@ import pytest
 
 import ttm_jax
 from ttm_jax.data import world
-from ttm_jax.engine.diagnosis import decoy_blocks, diagnose
+from ttm_jax.engine.diagnosis import diagnose
+from ttm_jax.engine.look import decoy_blocks
 from ttm_jax.errors import InputError
 
 
@@ -32,20 +33,25 @@ def test_labels_are_not_used(model):
     assert without.true_accuracy is None
     assert without.true_precision is None
     assert replace(
-        with_truth, true_accuracy=None, true_precision=None, margins=without.margins
+        with_truth,
+        true_accuracy=None,
+        true_precision=None,
+        blind_accuracy=None,
+        margins=without.margins,
     ).sentence == (without.sentence)
     np.testing.assert_array_equal(with_truth.margins.decoys, without.margins.decoys)
 
 
-def test_decoys_have_the_images_of_a_group_and_the_captions_of_another():
+def test_decoys_have_the_captions_of_a_group_and_the_images_of_another():
     dataset = world.make("size_swap", groups=30)
     (block,), (decoys,) = dataset.blocks, decoy_blocks(dataset, 4, 0)
     assert len(decoys) == 120
     for row, (images, texts) in enumerate(zip(decoys.image_index, decoys.text_index, strict=True)):
         group = row // 4
-        np.testing.assert_array_equal(images, block.image_index[group])
-        own = {dataset.caption_text(int(i)) for i in block.text_index[group]}
-        assert not own & {dataset.caption_text(int(i)) for i in texts}
+        np.testing.assert_array_equal(texts, block.text_index[group])
+        (other,) = np.flatnonzero((block.image_index == images).all(axis=1))
+        own = {dataset.caption_text(int(i)) for i in texts}
+        assert not own & {dataset.caption_text(int(i)) for i in block.text_index[other]}
 
 
 def test_too_little_to_say_anything(model):

@@ -33,8 +33,11 @@ def noise(seed: int, groups: int = 60, draws: int = 10, shape: tuple[int, int] =
 @given(st.permutations(range(12)), st.integers(0, 5))
 def test_partners_do_not_depend_on_the_order_of_groups(order, seed):
     texts, pictures = captions(12), [frozenset({group}) for group in range(12)]
-    usual = draw_partners(texts, pictures, 3, seed)
-    moved = draw_partners([texts[i] for i in order], [pictures[i] for i in order], 3, seed)
+    ids = [f"group {i}" for i in range(12)]
+    usual = draw_partners(ids, texts, pictures, 3, seed)
+    moved = draw_partners(
+        [ids[i] for i in order], [texts[i] for i in order], [pictures[i] for i in order], 3, seed
+    )
     for place, group in enumerate(order):
         assert [texts[i] for i in usual[group]] == [texts[order[i]] for i in moved[place]]
 
@@ -42,18 +45,25 @@ def test_partners_do_not_depend_on_the_order_of_groups(order, seed):
 def test_partners_share_nothing_and_differ_by_seed():
     texts = [frozenset({f"{group // 2}", f"own {group}"}) for group in range(40)]
     pictures = [frozenset({group % 5}) for group in range(40)]
-    partners = draw_partners(texts, pictures, 4, 0)
+    ids = [str(group) for group in range(40)]
+    partners = draw_partners(ids, texts, pictures, 4, 0)
     for group, others in enumerate(partners):
         assert len(set(others.tolist())) == 4
         for other in others:
             assert not texts[group] & texts[other]
             assert not pictures[group] & pictures[other]
-    assert (partners != draw_partners(texts, pictures, 4, 1)).any()
+    assert (partners != draw_partners(ids, texts, pictures, 4, 1)).any()
 
 
-def test_too_few_groups():
-    with pytest.raises(InputError, match="need 3 other groups"):
-        draw_partners(captions(3), [frozenset({i}) for i in range(3)], 3, 0)
+def test_fewer_groups_than_draws():
+    found = draw_partners(["a", "b", "c"], captions(3), [frozenset({i}) for i in range(3)], 3, 0)
+    assert [sorted(row.tolist()) for row in found] == [[1, 2], [0, 2], [0, 1]]
+
+
+def test_a_group_without_decoys():
+    pictures = [frozenset({0, 1}), frozenset({0}), frozenset({1})]
+    with pytest.raises(InputError, match="group 'a' has no decoys: all other groups share"):
+        draw_partners(["a", "b", "c"], captions(3), pictures, 3, 0)
 
 
 def test_of_noise_the_p_values_are_uniform():

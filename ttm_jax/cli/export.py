@@ -34,7 +34,7 @@ def export(
             checkpoint.npz; a name that ends in .npz is the file itself.
         to: The format. big_vision has no CLIP.
         iteration: Export the model after this iteration. A run keeps the checkpoints of its last
-            iterations; `keep_checkpoints=0` keeps all.
+            iterations, and the one that looks best without labels; `keep_checkpoints=0` keeps all.
         base: The model that the run started from, if it has moved or is an address such as gs://.
             An address that only the run folder names is refused.
         push: Also upload the folder to this repository on the Hugging Face hub. The token comes

@@ -3,32 +3,34 @@
     found = diagnose(model, dataset)
     print(found.sentence)
 
-The decoys of `matching/decoys.py` are scored together with the groups, from the same embeddings.
+A run asks the same after every iteration (`estimates`).
 """
 
+import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ttm_jax.config import TTMConfig
-from ttm_jax.data.groups import Block, GroupedDataset
+from ttm_jax.config import Prior, TTMConfig
+from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.engine.look import LEAST_GROUPS, Look, Looker, decoy_blocks
 from ttm_jax.engine.model import Model
-from ttm_jax.engine.pseudo_labels import first_threshold, induce, right_units
-from ttm_jax.engine.raw_scores import raw_scores
+from ttm_jax.engine.pseudo_labels import Induced, first_threshold, induce, right_units
 from ttm_jax.errors import InputError
 from ttm_jax.matching import chance
 from ttm_jax.matching.decoys import (
     DRAWS,
     Estimate,
     Margins,
-    draw_partners,
     estimate_accuracy,
     estimate_precision,
     knows_nothing,
-    most_draws,
+    tau_for_precision,
 )
+from ttm_jax.matching.selection import select_global
+from ttm_jax.training import sharding
 
-LEAST_GROUPS = 20  # with fewer, neither the test nor the interval says much
 _SIGNIFICANT = 0.05
 
 
@@ -48,16 +50,28 @@ class Diagnosis:
     """How many groups it selects."""
     precision: Estimate
     """The estimated share of them that is right."""
+    prior: Prior = "none"
+    """How the captions' prior was treated."""
+    with_prior_removed: "Diagnosis | None" = None
+    """The same with prior "subtract", where groups have fewer images than captions."""
     true_accuracy: float | None = None
     """The actual share, if the truth is known; not used for anything else."""
     true_precision: float | None = None
     """The same for the selected groups."""
+    blind_accuracy: float | None = None
+    """The share that would be right with unrelated images, if the truth is known."""
+
+    @property
+    def grounded_gain(self) -> float | None:
+        """How much more is right than with unrelated images; None if the truth is unknown."""
+        if self.true_accuracy is None or self.blind_accuracy is None:
+            return None
+        return self.true_accuracy - self.blind_accuracy
 
     @property
     def go_ahead(self) -> bool:
         """Whether Test-Time Matching has something to amplify."""
-        chance_level = float(self.margins.chance.mean())
-        return self.p_value < _SIGNIFICANT and self.precision.low > chance_level
+        return _go_ahead(self.margins, self.p_value, self.precision)
 
     @property
     def sentence(self) -> str:
@@ -69,6 +83,14 @@ class Diagnosis:
                 f"go ahead: of the first {self.selected} groups, about {100 * p.value:.0f} % are "
                 f"right (95 % interval {100 * p.low:.0f} to {100 * p.high:.0f} %, chance "
                 f"{level:.0f} %)"
+            )
+        if self.with_prior_removed is not None and self.with_prior_removed.go_ahead:
+            p = self.with_prior_removed.precision
+            return (
+                "go ahead with the captions' prior removed (prior subtract): of the first "
+                f"{self.with_prior_removed.selected} groups, about {100 * p.value:.0f} % are right "
+                f"(95 % interval {100 * p.low:.0f} to {100 * p.high:.0f} %, chance {level:.0f} %). "
+                "Without that, the prior hides what the model knows"
             )
         if self.p_value >= _SIGNIFICANT:
             why = (
@@ -109,7 +131,8 @@ def diagnose(
         The estimates and a verdict.
 
     Raises:
-        InputError: The matching is global, or there are fewer than 20 groups.
+        InputError: The matching is global, there are fewer than 20 groups, or a group has no
+            decoys.
 
     Examples:
         >>> import ttm_jax
@@ -126,25 +149,30 @@ def diagnose(
         raise InputError(
             f"{dataset.name} has {len(dataset)} groups; a diagnosis needs {LEAST_GROUPS} or more"
         )
-    extra = decoy_blocks(dataset, draws, seed)
-    whole = replace(dataset.without_truth(), blocks=(*dataset.blocks, *extra))
-    scores = raw_scores(model, whole, config=config)
-    return judge(dataset, scores[: len(dataset.blocks)], scores[len(dataset.blocks) :], config)
+    plain = TTMConfig(
+        dtype=config.dtype, precision=config.precision, placement=config.placement,
+        prior=config.prior,
+    )  # fmt: skip
+    task = model.bind(dataset, plain, sharding.make_mesh(), 0)
+    looker = Looker(task, dataset, config, decoy_blocks(dataset, draws, seed))
+    leftover = any(images < texts for images, texts in (b.shape for b in dataset.blocks))
+    more = leftover and task.embeds and config.prior == "none"
+    totals = more or config.prior != "none"
+    found = task.score_further(task.initial.trained, looker.decoys, totals=totals)
+    result = judge(dataset, looker.view(found, config.prior), config)
+    if not more:
+        return result
+    other = replace(config, prior="subtract")
+    return replace(result, with_prior_removed=judge(dataset, looker.view(found, "subtract"), other))
 
 
-def judge(
-    dataset: GroupedDataset,
-    scores: tuple[np.ndarray, ...],
-    decoys: tuple[np.ndarray, ...],
-    config: TTMConfig,
-) -> Diagnosis:
-    """The diagnosis from the scores of all blocks and of their decoys (`decoy_blocks`)."""
-    induced = induce(scores, "group")
-    margins = join_margins(dataset, induced_margins(induced), decoys)
-    tau = config.tau_1
-    if tau is None:
-        tau = first_threshold(induced, config.tau_unit, config.first_coverage)
-    selected = (margins.groups >= tau) & margins.usable
+def judge(dataset: GroupedDataset, look: Look, config: TTMConfig) -> Diagnosis:
+    """The diagnosis from one look at the groups and their decoys."""
+    induced = induce(look.scores, "group")
+    margins = margins_of(dataset, induced, look)
+    tau = first_tau(dataset, look, config)
+    least = least_margin(induced, tau, config)
+    selected = (margins.groups >= least) & margins.usable
     right = right_units(dataset.blocks, induced, "group") if dataset.has_truth else None
     correct = None if right is None else np.concatenate(right)
     return Diagnosis(
@@ -153,58 +181,98 @@ def judge(
         accuracy=estimate_accuracy(margins),
         tau=tau,
         selected=int(selected.sum()),
-        precision=estimate_precision(margins, tau),
+        precision=estimate_precision(margins, least),
+        prior=config.prior,
         true_accuracy=None if correct is None else float(correct.mean()),
         true_precision=None
         if correct is None or not selected.any()
         else float(correct[selected].mean()),
+        blind_accuracy=blind_accuracy(dataset, look),
     )
 
 
-def decoy_blocks(dataset: GroupedDataset, draws: int = DRAWS, seed: int = 0) -> tuple[Block, ...]:
-    """For each block, one with the decoys of its groups: those of the first group come first."""
-    blocks = []
-    for block in dataset.blocks:
-        texts = [
-            frozenset(dataset.caption_text(int(index)) for index in row) for row in block.text_index
-        ]
-        pictures = [frozenset(row.tolist()) for row in block.image_index]
-        count = most_draws(texts, draws)
-        if count < 1:
-            raise InputError(f"{dataset.name}: decoys need groups with different captions")
-        partners = draw_partners(texts, pictures, count, seed)
-        blocks.append(
-            Block(
-                ids=tuple(f"{name} (decoy {i})" for name in block.ids for i in range(count)),
-                image_index=np.repeat(block.image_index, count, axis=0),
-                text_index=block.text_index[partners.reshape(-1)],
-            )
+def first_tau(dataset: GroupedDataset, look: Look, config: TTMConfig) -> float:
+    """The first threshold: given, by the precision that is wanted, or by coverage.
+
+    Raises:
+        InputError: No threshold has the wanted precision.
+    """
+    if config.tau_1 is not None:
+        return config.tau_1
+    induced = induce(look.scores, config.matching)
+    if config.first_precision is None:
+        return first_threshold(induced, config.tau_unit, config.first_coverage)
+    tau = tau_for_precision(margins_of(dataset, induced, look), config.first_precision)
+    if tau is None:
+        raise InputError(
+            f"no threshold selects groups of which {100 * config.first_precision:.0f} % are right, "
+            "as far as decoys can tell: ask for a lower first_precision, or use coverage; "
+            "`ttm diagnose` shows what there is"
         )
-    return tuple(blocks)
+    return tau
 
 
-def induced_margins(induced: tuple) -> list[tuple[np.ndarray, np.ndarray]]:
-    return [(block.confidence.astype(np.float64), block.unique) for block in induced]
+def least_margin(induced: tuple[Induced, ...], tau: float, config: TTMConfig) -> float:
+    """The margin from which on `tau` selects a group; the same, unless tau counts a fraction."""
+    if config.tau_unit != "fraction":
+        return tau
+    margins = np.concatenate([block.confidence for block in induced])
+    usable = np.concatenate([block.unique for block in induced])
+    chosen = select_global(margins, usable, tau)
+    return float(margins[chosen].min()) if chosen.any() else math.inf
 
 
-def join_margins(
-    dataset: GroupedDataset,
-    found: list[tuple[np.ndarray, np.ndarray]],
-    decoys: tuple[np.ndarray, ...],
-) -> Margins:
+def estimates(
+    dataset: GroupedDataset, look: Look, tau: float, config: TTMConfig
+) -> dict[str, Any] | None:
+    """What can be said without labels about a model, and what `tau` would select; for a run's log.
+
+    None if there are no decoys.
+    """
+    if look.decoys is None:
+        return None
+    induced = induce(look.scores, "group")
+    margins = margins_of(dataset, induced, look)
+    precision = estimate_precision(margins, least_margin(induced, tau, config))
+    p_value = knows_nothing(margins)
+    return {
+        "tau": tau,
+        "precision": vars(precision),
+        "accuracy": vars(estimate_accuracy(margins)),
+        "p_value": p_value,
+        "go_ahead": _go_ahead(margins, p_value, precision),
+    }
+
+
+def _go_ahead(margins: Margins, p_value: float, precision: Estimate) -> bool:
+    return p_value < _SIGNIFICANT and precision.low > float(margins.chance.mean())
+
+
+def blind_accuracy(dataset: GroupedDataset, look: Look) -> float | None:
+    """The share of right matchings with unrelated images; None if the truth is unknown."""
+    if not dataset.has_truth or look.decoys is None:
+        return None
+    right = []
+    for block, found in zip(dataset.blocks, induce(look.decoys, "group"), strict=True):
+        assert block.truth is not None  # has_truth
+        truth = np.repeat(block.truth, len(found.unique) // len(block), axis=0)
+        right.append(((found.matching == truth).all(axis=1) & found.unique).mean())
+    weights = [len(block) for block in dataset.blocks]
+    return float(np.average(right, weights=weights))
+
+
+def margins_of(dataset: GroupedDataset, induced: tuple[Induced, ...], look: Look) -> Margins:
     """All blocks together; a block with fewer decoys per group than another repeats its own."""
-    parts = []
-    for block, (margin, usable), scores in zip(dataset.blocks, found, decoys, strict=True):
-        (other,) = induce((scores,), "group")
-        noise = np.where(other.unique, other.confidence, 0.0).reshape(len(block), -1)
-        level = np.full(len(block), chance.group_match(*block.shape))
-        parts.append((margin, usable, noise, level))
-    width = max(noise.shape[1] for _, _, noise, _ in parts)
+    assert look.decoys is not None
+    noise, level = [], []
+    for block, other in zip(dataset.blocks, induce(look.decoys, "group"), strict=True):
+        found = np.where(other.unique, other.confidence, 0.0).astype(np.float64)
+        noise.append(found.reshape(len(block), -1))
+        level.append(np.full(len(block), chance.group_match(*block.shape)))
+    width = max(part.shape[1] for part in noise)
     return Margins(
-        np.concatenate([margin for margin, *_ in parts]),
-        np.concatenate([usable for _, usable, *_ in parts]),
-        np.concatenate([np.resize(n.T, (width, len(n))).T for _, _, n, _ in parts]).astype(
-            np.float64
-        ),
-        np.concatenate([level for *_, level in parts]),
+        np.concatenate([block.confidence for block in induced]).astype(np.float64),
+        np.concatenate([block.unique for block in induced]),
+        np.concatenate([np.resize(part.T, (width, len(part))).T for part in noise]),
+        np.concatenate(level),
     )

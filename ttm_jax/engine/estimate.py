@@ -10,6 +10,7 @@ import numpy as np
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
+from ttm_jax.engine.diagnosis import first_tau
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.ttm import Loop
 from ttm_jax.training import memory_plan, sharding
@@ -72,12 +73,13 @@ def estimate(
     loop = Loop(task, sample, trial, 0)
     state = loop.trainer.start(task.initial.trained)
     began = time.perf_counter()
-    scores = loop.score(state, 0)
+    loop.look(state, 0)
     first_seconds = time.perf_counter() - began
     began = time.perf_counter()
-    scores = loop.score(state, 0)
+    look = loop.look(state, 0)
     score_seconds = time.perf_counter() - began
-    taus = loop.thresholds(scores)
+    scores = look.scores
+    taus = loop.thresholds(first_tau(sample, look, trial))
     shares = [len(loop.select(scores, float(tau)).rows) / loop.units for tau in taus]
     per_epoch = [math.ceil(share * units / batch) for share in shares]
     growth = len(dataset.images) / len(sample.images)

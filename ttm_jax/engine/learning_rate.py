@@ -15,6 +15,7 @@ import numpy as np
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.engine.diagnosis import first_tau
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.ttm import Loop
 from ttm_jax.training import sharding
@@ -82,8 +83,8 @@ def find_rate(
         dataset = dataset.ungrouped()
     task = model.bind(dataset, config, sharding.make_mesh(devices), 0)
     loop = Loop(task, dataset, config, 0)
-    scores = loop.score(loop.trainer.start(task.initial.trained), 0)
-    labels = loop.select(scores, float(loop.thresholds(scores)[0]))
+    look = loop.look(loop.trainer.start(task.initial.trained), 0)
+    labels = loop.select(look.scores, first_tau(dataset, look, config))
     rows = labels.rows[: loop.batch]
     if not len(rows):  # every matching is tied
         return FoundRate(RATES[0], (), 0)

@@ -16,6 +16,7 @@ from flax.traverse_util import flatten_dict
 
 from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.engine.alarm import worth_keeping
 from ttm_jax.engine.pseudo_labels import Induced, PseudoLabels, choose, induce
 from ttm_jax.fault_points import fault_point
 from ttm_jax.runs.checkpoints import Checkpoints, CheckpointWarning
@@ -142,13 +143,19 @@ class Run:
         labels: PseudoLabels | None = None,
         losses: np.ndarray | None = None,
         lr: float | None = None,
+        *,
+        known: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Record an iteration (0: the initial model). Its checkpoint is saved afterwards."""
+        """Record an iteration (0: the initial model). Its checkpoint is saved afterwards.
+
+        `known` is what else the row says.
+        """
         row: dict[str, Any] = {
             "iteration": iteration,
             "metrics": metrics,
             "seconds": seconds,
             "scores": array_checksum(*scores),
+            **(known or {}),
         }
         if labels is not None:
             row |= {
@@ -176,7 +183,8 @@ class Run:
             return
         tree = self._tree(state, with_optimizer=self.config.keep_opt_state)
         last = {key: self.rows[-1].get(key) for key in ("iteration", "tau", "metrics")}
-        self._checkpoints.save(iteration, tree, {**last, "rows": self.rows})
+        record = {**last, "rows": self.rows}
+        self._checkpoints.save(iteration, tree, record, worth_keeping(self.rows))
         for step in self._partial.steps():
             self._partial.delete(step)
         fault_point("partial checkpoint deleted")

@@ -105,7 +105,7 @@ def simple_match(
     task = model.bind(dataset, config, sharding.make_mesh(devices), seed)
     loop = Loop(task, dataset, config, seed)
     state = loop.trainer.start(task.initial.trained)
-    raw = scores = loop.score(state, 0)
+    raw = scores = loop.look(state, 0).scores
     labels = loop.select(raw, 0.0)
     examples, rng = task.examples(labels.matchings), np.random.default_rng([seed, 0])
     epochs, reached = 0, agreement(raw, raw)
@@ -122,7 +122,7 @@ def simple_match(
         key = jax.random.fold_in(jax.random.key(seed), epochs)
         state, _ = loop.trainer.fit(state, examples, plan, key)
         epochs += _EPOCHS_PER_ROUND
-        scores = loop.score(state, 0)
+        scores = loop.look(state, 0).scores
         reached = agreement(scores, raw)
         console.progress(epochs, max_epochs)
     console.end()

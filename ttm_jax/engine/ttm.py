@@ -17,9 +17,12 @@ import numpy as np
 
 from ttm_jax.config import TTMConfig, check_seeds
 from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.engine.alarm import advice, alarm, caption_variety
+from ttm_jax.engine.diagnosis import blind_accuracy, estimates, first_tau
 from ttm_jax.engine.evaluation import evaluate
+from ttm_jax.engine.look import Look, Looker, usual_decoys
 from ttm_jax.engine.model import Model
-from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, first_threshold, induce
+from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, induce, right_units
 from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
 from ttm_jax.errors import InputError, NonFinite
@@ -46,22 +49,21 @@ class Loop:
         self.task, self.dataset, self.config, self.seed = task, dataset, config, seed
         adam = AdamW(config.beta1, config.beta2, config.eps, config.weight_decay)
         self.trainer = Trainer(task, adam, config.placement)
+        self.looker = Looker(task, dataset, config, usual_decoys(task, dataset, config))
         self.units = dataset.units(config.matching)
         self.batch = config.batch_units(self.units)
 
-    def score(self, state: TrainState, iteration: int) -> Scores:
-        scores = self.task.score(state.trained)
-        bad = sum(int(np.sum(~np.isfinite(block))) for block in scores)
+    def look(self, state: TrainState, iteration: int) -> Look:
+        """The scores of all groups and, where there are any, of their decoys."""
+        found = self.looker.look(state.trained)
+        bad = sum(int(np.sum(~np.isfinite(block))) for block in found.scores)
         if bad:
             raise NonFinite(f"{bad} scores of the model after iteration {iteration} are not finite")
-        return scores
+        return found
 
-    def thresholds(self, raw: Scores) -> np.ndarray:
-        """tau of every iteration; if tau_1 is not given, it follows from the initial scores."""
+    def thresholds(self, tau_1: float) -> np.ndarray:
+        """tau of every iteration."""
         c = self.config
-        tau_1 = c.tau_1
-        if tau_1 is None:
-            tau_1 = first_threshold(induce(raw, c.matching), c.tau_unit, c.first_coverage)
         return schedules.tau_schedule(c.schedule, tau_1, c.tau_T, c.iterations)
 
     def select(self, scores: Scores, tau: float) -> PseudoLabels:
@@ -216,16 +218,18 @@ def _drive(
     config, state = loop.config, position.state
     if position.iteration < 0:
         began = time.perf_counter()
-        scores = loop.score(state, 0)
-        metrics = evaluate(scores, grouped, config.matching)
-        run.log(0, scores, metrics, time.perf_counter() - began)
+        look = loop.look(state, 0)
+        tau_1 = first_tau(loop.dataset, look, config)
+        metrics = evaluate(look.scores, grouped, config.matching)
+        known = {"tau_1": tau_1, **known_without_labels(loop, look, tau_1)}
+        run.log(0, look.scores, metrics, time.perf_counter() - began, known=known)
         run.save(0, state)
 
     def on_steps(done: int, total: int) -> None:
         stop.steps_taken = True
         console.progress(done, total)
 
-    taus = loop.thresholds(run.scores[0])
+    taus = loop.thresholds(run.rows[0]["tau_1"])
     console.end()
     console.header(loop.seed)
     for row in run.rows:
@@ -250,18 +254,43 @@ def _drive(
             run.save_partial(iteration, interrupted)
             raise stop.error(run.path) from interrupted
         position = Position(state, iteration)
-        scores = loop.score(state, iteration)
-        metrics = evaluate(scores, grouped, config.matching)
+        look = loop.look(state, iteration)
+        metrics = evaluate(look.scores, grouped, config.matching)
+        next_tau = float(taus[min(iteration, config.iterations - 1)])
+        known = known_without_labels(loop, look, next_tau)
+        known["alarm"] = alarm([*run.rows, {"iteration": iteration, **known}])
         seconds, lr = time.perf_counter() - began, config.lr * config.lr_decay ** (iteration - 1)
         console.end()
-        row = run.log(iteration, scores, metrics, seconds, labels, losses, lr)
+        row = run.log(iteration, look.scores, metrics, seconds, labels, losses, lr, known=known)
         console.iteration(row)
+        if row["alarm"] and not any(earlier.get("alarm") for earlier in run.rows[:-1]):
+            console.say(advice(row, run.path))
         for tracker in trackers:
             tracker.log(row)
         run.save(iteration, state)
         if iteration < config.iterations and sharding.agree(stop.is_set()):
             raise stop.error(run.path)
     return state
+
+
+def known_without_labels(loop: Loop, look: Look, tau: float) -> dict[str, Any]:
+    """What a row of the log says besides the metrics; `tau` is what would select next.
+
+    `grounded` is the exception: it is about labels, and there only if they are known.
+    """
+    dataset, kind = loop.dataset, loop.config.matching
+    known: dict[str, Any] = {"estimate": estimates(dataset, look, tau, loop.config)}
+    if kind == "global" or any(b.shape[0] < b.shape[1] for b in dataset.blocks):
+        known["captions"] = caption_variety(
+            look.scores, [block.text_index for block in dataset.blocks]
+        )
+    blind = blind_accuracy(dataset, look)
+    if blind is not None:
+        right = right_units(dataset.blocks, induce(look.scores, kind), kind)
+        assert right is not None  # or there would be no blind accuracy
+        share = float(np.concatenate(right).mean())
+        known["grounded"] = {"blind": blind, "gain": share - blind}
+    return known
 
 
 def _summary(run: Run, seed: int) -> dict[str, Any]:

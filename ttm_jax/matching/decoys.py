@@ -1,6 +1,6 @@
 """What the margins of a model are worth, without labels: comparison with decoys.
 
-A decoy pairs the images of a group with the captions of another group. No matching of it is right,
+A decoy pairs the captions of a group with the images of another group. No matching of it is right,
 so its margin shows what the noise of the model looks like. As in target-decoy methods elsewhere in
 science, the share of decoys above a threshold, relative to the share of groups above it, bounds the
 share of wrong matchings among those groups.
@@ -46,48 +46,39 @@ class Estimate:
 
 
 def draw_partners(
+    ids: Sequence[str],
     captions: Sequence[frozenset[str]],
     images: Sequence[frozenset[int]],
     draws: int,
     seed: int,
 ) -> Int32[np.ndarray, "group draw"]:
-    """For each group, the groups whose captions its decoys use.
+    """For each group, the groups whose images its decoys use.
 
-    Groups are put in a random circle that depends on their captions and the seed only, not on their
-    order or on any label. Each group takes the next ones that share no caption and no image with
-    it. Groups with the same captions count as one.
+    Groups are put in a random circle that depends on their ids and captions and on the seed, not on
+    their order or on any label. Each group takes the next ones that share no caption and no image
+    with it: `draws` of them, or as many as every group can have.
 
     Raises:
-        InputError: A group has fewer than `draws` possible partners.
+        InputError: A group has no possible partner.
     """
-    circle = sorted(set(captions), key=lambda texts: _place(texts, seed))
-    position = {texts: index for index, texts in enumerate(circle)}
-    members: list[list[int]] = [[] for _ in circle]
-    for group, texts in enumerate(captions):
-        members[position[texts]].append(group)
-    seen = [frozenset().union(*(images[group] for group in same)) for same in members]
-    partners = np.empty((len(captions), draws), np.int32)
-    for group, texts in enumerate(captions):
-        found = 0
-        for step in range(1, len(circle)):
-            other = (position[texts] + step) % len(circle)
-            if circle[other] & texts or seen[other] & images[group]:
+    count = len(ids)
+    circle = sorted(range(count), key=lambda group: _place(ids[group], captions[group], seed))
+    found: list[list[int]] = [[] for _ in ids]
+    for place, group in enumerate(circle):
+        for step in range(1, count):
+            other = circle[(place + step) % count]
+            if captions[other] & captions[group] or images[other] & images[group]:
                 continue
-            partners[group, found] = members[other][0]
-            found += 1
-            if found == draws:
+            found[group].append(other)
+            if len(found[group]) == draws:
                 break
-        else:
-            raise InputError(
-                f"decoys need {draws} other groups with other images and captions, but group "
-                f"{group} has {found}; use more groups"
-            )
-    return partners
-
-
-def most_draws(captions: Sequence[frozenset[str]], wanted: int = DRAWS) -> int:
-    """How many decoys per group this many different groups allow."""
-    return min(wanted, len(set(captions)) - 1)
+    fewest = min(map(len, found))
+    if not fewest:
+        lonely = ids[[len(others) for others in found].index(0)]
+        raise InputError(
+            f"group {lonely!r} has no decoys: all other groups share images or captions with it"
+        )
+    return np.asarray([others[:fewest] for others in found], np.int32)
 
 
 def estimate_precision(margins: Margins, tau: float) -> Estimate:
@@ -167,7 +158,7 @@ def _share(above: float, below: float) -> float:
     return min(1.0, max(0.0, 1 - above / below)) if below > 0 else 0.0
 
 
-def _place(texts: frozenset[str], seed: int) -> bytes:
-    """Where on the circle a group stands: a hash of the seed and its captions."""
-    text = "\x1f".join([str(seed), *sorted(texts)])
+def _place(identity: str, texts: frozenset[str], seed: int) -> bytes:
+    """Where on the circle a group stands."""
+    text = "\x1f".join([str(seed), identity, *sorted(texts)])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -41,25 +41,29 @@ class CheckpointWarning(UserWarning):
 
 
 class Checkpoints:
-    """The checkpoints of a run: keeps the newest `keep` of them (0: all)."""
+    """The checkpoints of a run: keeps the newest `keep` of them (0: all), and those to spare."""
 
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
-        self.folder, self.run = folder.absolute(), run
+        self.folder, self.keep, self.run = folder.absolute(), keep, run
         with only_the_error():
             self._manager = ocp.CheckpointManager(
                 self.folder,
                 item_names=("state", "record"),
                 options=ocp.CheckpointManagerOptions(
-                    max_to_keep=keep or None,
                     create=True,
                     cleanup_tmp_directories=True,
                     enable_async_checkpointing=False,
                 ),
             )
 
-    def save(self, step: int, state: Tree, record: dict[str, Any]) -> None:
-        """Save a checkpoint; it appears under its final name only when it is complete."""
+    def save(
+        self, step: int, state: Tree, record: dict[str, Any], spare: frozenset[int] = frozenset()
+    ) -> None:
+        """Save a checkpoint; it appears under its final name only when it is complete.
+
+        Older ones are deleted afterwards, but not the steps to `spare`.
+        """
         record = {**record, _RUN: self.run, _STEP: step, _DIGESTS: checksums(state)}
         try:
             with only_the_error(), one_error(self.folder, step):
@@ -80,6 +84,9 @@ class Checkpoints:
                 "intact. Free some space, or see why, and rerun the same command to resume"
             ) from error
         fault_point(f"{self.folder.name} saved")
+        older = self.steps()[: -self.keep] if self.keep else []
+        for old in set(older) - spare:
+            self.delete(old)
 
     def restore_latest(self, like: Tree) -> tuple[int, Tree, dict[str, Any]] | None:
         """Restore the newest intact checkpoint: its step, state and record.

@@ -12,10 +12,20 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ttm_jax.matching.prior import CaptionTotals
 from ttm_jax.training.trainable import Flat, Split
 
 Scores = tuple[np.ndarray, ...]
 """`scores[group, image, text]` of every block of a dataset (one block per shape), on the host."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scores of a dataset, and of further blocks over the same images and captions."""
+
+    scores: Scores
+    further: Scores = ()
+    totals: CaptionTotals | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -71,8 +81,15 @@ class Task(Protocol):
     def step_bytes(self) -> int:
         """Memory that a training step is estimated to take on each device."""
 
+    @property
+    def embeds(self) -> bool:
+        """Whether further pairs cost next to nothing, because each item is encoded by itself."""
+
     def score(self, trained: Flat) -> Scores:
         """The scores of all groups under these parameters."""
+
+    def score_further(self, trained: Flat, blocks: tuple[Any, ...], *, totals: bool) -> Scored:
+        """The same with the scores of further blocks and, if it embeds, totals of all captions."""
 
     def examples(self, matchings: tuple[np.ndarray, ...]) -> Examples:
         """What to train on if every unit's matching were selected; one matching a block."""

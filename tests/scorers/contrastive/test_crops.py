@@ -223,7 +223,7 @@ class TestInTheLoop:
         def start():
             return loop.trainer.start(task.initial.trained)
 
-        labels = loop.select(loop.score(start(), 0), 0.0)
+        labels = loop.select(loop.look(start(), 0).scores, 0.0)
         whole, losses = loop.fit(start(), labels, 1)
         with pytest.raises(Interrupted) as stopped:
             loop.fit(start(), labels, 1, should_stop=lambda: True)

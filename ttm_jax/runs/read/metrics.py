@@ -60,6 +60,9 @@ def _read_row(
     }
     if found.known("scores"):
         found.string("scores")
+    if found.known("tau_1"):
+        found.number("tau_1")
+    row |= read_known(found)
     _check_names(found, row, identity, before)
     if not iteration:
         return row
@@ -94,6 +97,37 @@ def read_rates(found: Fields) -> dict[str, dict[str, Any]]:
         chance = rate.number("chance", 0.0, 100.0)
         rates[name] = {"percent": percent, "count": count, "of": of, "chance": chance}
     return rates
+
+
+def read_known(found: Fields) -> dict[str, Any]:
+    """What a row says without labels; older runs have none of it."""
+    known: dict[str, Any] = {"estimate": None, "grounded": None, "alarm": None}
+    if found.known("estimate"):
+        estimate = found.nested("estimate")
+        known["estimate"] = {
+            "tau": estimate.number("tau"),
+            "p_value": estimate.number("p_value", 0.0, 1.0),
+            "go_ahead": estimate.boolean("go_ahead"),
+            **{name: _read_interval(estimate.nested(name)) for name in ("precision", "accuracy")},
+        }
+    if found.known("grounded"):
+        grounded = found.nested("grounded")
+        known["grounded"] = {
+            "blind": grounded.number("blind", 0.0, 1.0),
+            "gain": grounded.number("gain", -1.0, 1.0),
+        }
+    if found.known("alarm"):
+        alarm = found.nested("alarm")
+        known["alarm"] = {"back_to": alarm.integer("back_to"), "why": alarm.string("why")}
+    if found.known("captions"):
+        found.number("captions", low=0.0)
+    return known
+
+
+def _read_interval(found: Fields) -> dict[str, float]:
+    low = found.number("low", 0.0, 1.0)
+    value = found.number("value", low, 1.0)
+    return {"value": value, "low": low, "high": found.number("high", value, 1.0)}
 
 
 def _check_names(

@@ -19,6 +19,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.inputs.advice import Advice
 from ttm_jax.inputs.preprocess import ImageProcessor, ImageSource, normalise
 from ttm_jax.inputs.tokenize import CaptionTokenizer
+from ttm_jax.matching.prior import CaptionTotals
 from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _NO_ADVICE = Advice()
 _PORTION = 2**26  # numbers of embeddings gathered at a time
+_TOTALS = 2**22  # logits in memory at a time
 _LENGTH_BUCKET = 8  # CLIP captions are cut to a multiple of this, so that few shapes compile
 
 
@@ -238,6 +240,30 @@ def group_scores(
         part = np.asarray(_group_logits(model.module, variables, images, texts, *index, mesh))
         parts.append(part[: len(block) - start])
     return np.concatenate(parts)
+
+
+def caption_totals(
+    model: ContrastiveModel,
+    variables: dict[str, Any],
+    images: Float[Array, "n e"],
+    texts: Float[Array, "m e"],
+    mesh: Mesh | None = None,
+) -> CaptionTotals:
+    """Sums over all images of each caption's logits and of their squares.
+
+    A portion of the images at a time; portions are added in float64.
+    """
+    count, captions = images.shape[0], texts.shape[0]
+    portion = max(1, min(count, _TOTALS // captions))
+    every = np.arange(captions, dtype=np.int32)[None]
+    sums, squares = np.zeros(captions), np.zeros(captions)
+    for start in range(0, count, portion):
+        rows = np.minimum(start + np.arange(portion), count - 1)[None].astype(np.int32)
+        found = _group_logits(model.module, variables, images, texts, rows, every, mesh)
+        logits = np.asarray(found)[0, : count - start].astype(np.float64)
+        sums += logits.sum(axis=0)
+        squares += (logits * logits).sum(axis=0)
+    return CaptionTotals(count, sums, squares)
 
 
 @partial(jax.jit, static_argnames=("module", "mesh"))

@@ -19,13 +19,14 @@ from ttm_jax.models.transformer import Compute
 from ttm_jax.scorers.contrastive.crops import CropPool, large_size, pack
 from ttm_jax.scorers.contrastive.model import (
     ContrastiveModel,
+    caption_totals,
     default_batch_size,
     encode,
     group_scores,
 )
 from ttm_jax.scorers.contrastive.objective import ContrastiveObjective, Pools
 from ttm_jax.training import memory_plan, sharding
-from ttm_jax.training.task import Examples
+from ttm_jax.training.task import Examples, Scored
 from ttm_jax.training.trainable import Flat, Split, merge_params, split_params, variables
 
 
@@ -49,15 +50,22 @@ class ContrastiveTask:
         self.scoring: dict[str, Any] = {}  # a logit is a logit
         self.data = sharding.put(pools, sharding.replicated(self.mesh))
 
+    embeds = True
+
     def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
+        return self.score_further(trained, (), totals=False).scores
+
+    def score_further(self, trained: Flat, blocks: tuple[Block, ...], *, totals: bool) -> Scored:
         model, size = self.model, default_batch_size()
         state = variables(trained, self.initial.frozen)
         images = encode(model, "image", state, self.data.pixels, size, self.mesh)
         texts = encode(model, "text", state, self.data.tokens, size, self.mesh)
-        return tuple(
-            group_scores(model, state, images, texts, block, self.mesh)
-            for block in self.dataset.blocks
+        scores, further = (
+            tuple(group_scores(model, state, images, texts, block, self.mesh) for block in part)
+            for part in (self.dataset.blocks, blocks)
         )
+        found = caption_totals(model, state, images, texts, self.mesh) if totals else None
+        return Scored(scores, further, found)
 
     def examples(self, matchings: tuple[np.ndarray, ...]) -> Examples:
         pairs = [

@@ -21,7 +21,7 @@ from ttm_jax.scorers.vqa.model import VQAModel
 from ttm_jax.scorers.vqa.objective import VQAObjective
 from ttm_jax.scorers.vqa.scoring import score_pairs
 from ttm_jax.training import memory_plan, sharding
-from ttm_jax.training.task import Examples
+from ttm_jax.training.task import Examples, Scored
 from ttm_jax.training.trainable import Flat, Split, merge_params, split_params, variables
 
 _CHUNKS = (16, 8, 4, 2, 1)  # images with their questions
@@ -46,8 +46,19 @@ class VQATask:
         self.data = sharding.put(pools, sharding.replicated(self.mesh))
         self.scoring: dict[str, Any] = model.describe()
 
+    embeds = False
+
     def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
-        blocks = [_pairs(block) for block in self.dataset.blocks]
+        return self._score(trained, self.dataset.blocks)
+
+    def score_further(self, trained: Flat, blocks: tuple[Block, ...], *, totals: bool) -> Scored:
+        assert not totals, "every image with every caption would be a pass through the model"
+        own = self.dataset.blocks
+        found = self._score(trained, (*own, *blocks))
+        return Scored(found[: len(own)], found[len(own) :])
+
+    def _score(self, trained: Flat, of: tuple[Block, ...]) -> tuple[np.ndarray, ...]:
+        blocks = [_pairs(block) for block in of]
         pairs, inverse = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
         found = score_pairs(
             self.objective.vqa,
@@ -60,7 +71,7 @@ class VQATask:
         ends = np.cumsum([len(block) for block in blocks])[:-1]
         return tuple(
             values.reshape(len(block), *block.shape)
-            for block, values in zip(self.dataset.blocks, np.split(found, ends), strict=True)
+            for block, values in zip(of, np.split(found, ends), strict=True)
         )
 
     def examples(self, matchings: tuple[np.ndarray, ...]) -> Examples:
