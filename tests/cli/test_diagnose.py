@@ -42,3 +42,32 @@ def test_bad_flags(data, tmp_path):
     words = ["--model", "small-siglip", "--data", str(data / "size_swap")]
     with pytest.raises(InputError, match="--draws is 0"):
         diagnose.main([*words, "--draws", "0"])
+
+
+def test_captions_that_sound_true(data, tmp_path, capsys):
+    world.main(["--variant", "add_attribute", "--groups", "40", "--out", str(data / "choice")])
+    words = ["--model", "small-clip", "--data", str(data / "choice")]
+    capsys.readouterr()
+    diagnose.main(words)
+    text = capsys.readouterr().out
+    assert "grounded gain" in text
+    assert "with the captions' prior removed" in text
+    diagnose.main([*words, "--json"])
+    plain = json.loads(capsys.readouterr().out)
+    diagnose.main([*words, "--json", "--prior", "subtract"])
+    removed = json.loads(capsys.readouterr().out)
+    assert plain["prior"] == "none"
+    assert plain["grounded_gain"] == plain["true_accuracy"] - plain["blind_accuracy"]
+    assert plain["with_prior_removed"] == removed
+    assert removed["true_accuracy"] != plain["true_accuracy"]
+    assert removed["with_prior_removed"] is None
+
+
+def test_a_dry_run_gives_the_verdict(data, tmp_path, capsys):
+    words = ["--model", "small-siglip", "--out", str(tmp_path / "out"), "--dry-run"]
+    adapt.main([*words, "--data", str(data / "left_right")])
+    assert "no evidence that the model knows anything here" in capsys.readouterr().out
+    adapt.main([*words, "--data", str(data / "size_swap")])
+    assert "go ahead: of the first 8 groups" in capsys.readouterr().out
+    adapt.main([*words, "--data", str(data / "size_swap"), "--matching", "global"])
+    assert "no diagnosis: a diagnosis needs groups" in capsys.readouterr().out

@@ -153,7 +153,11 @@ def test_global_json(capsys):
     Path("m.csv").write_text("\n".join(",".join(map(str, row)) for row in scores.tolist()))
     Path("m.jsonl").write_text(json.dumps({"scores": scores.tolist()}))
     for name in ("m.npy", "m.csv", "m.jsonl"):
-        assert json.loads(call(capsys, name, "--global", "--json")) == {
+        found = json.loads(call(capsys, name, "--global", "--json"))
+        without_prior = found.pop("without_prior")
+        assert without_prior["row_argmax"]["count"] == 1  # the first two images prefer the other
+        assert without_prior["global_match"] == found["metrics"]["global_match"]
+        assert found == {
             "groups": 1,
             "shape": [3, 3],
             "metrics": {
@@ -324,3 +328,53 @@ class TestWhatScoreWrites:
         found = json.loads(call(capsys, self.written(tmp_path / "x.npz", scores), "--json"))
         assert found["metrics"] == {}
         assert found["matching"] == [0, 1]
+
+
+def biased(path: Path) -> Path:
+    """One image and two captions: the second scores high with every image."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal((1.0, 1.5), size=(50, 1, 2))
+    decoys = rng.normal((0.0, 1.5), size=(50, 8, 1, 2))
+    np.savez(path, scores=scores, decoys=decoys, truth=np.zeros((50, 1), int))
+    return path
+
+
+def test_decoys_show_what_the_images_are_worth(capsys, tmp_path):
+    path = biased(tmp_path / "s.npz")
+    text = call(capsys, path)
+    assert "with images of other groups (decoys)" in text
+    assert "Grounded gain: +" in text
+    found = json.loads(call(capsys, path, "--json"))["grounding"]
+    assert found["unrelated"]["percent"] < found["real"]["percent"]
+    assert found["real"]["percent"] < found["without_prior"]["percent"]
+    assert found["unrelated"]["of"] == 400
+
+
+def test_without_decoys_the_table_says_what_is_missing(capsys, tmp_path):
+    np.save(tmp_path / "s.npy", np.random.default_rng(0).normal(size=(5, 1, 2)))
+    assert "(array decoys; docs/metrics.md)" in call(capsys, tmp_path / "s.npy")
+    assert "array decoys" not in call(capsys, EXAMPLE)  # every caption is used there
+
+
+@pytest.mark.parametrize(
+    ("decoys", "message"),
+    [
+        (np.zeros((4, 2, 2)), "decoys have the size 4 x 2 x 2; expected [group, draw, image"),
+        (np.zeros((3, 5, 2, 2)), "decoys have the size 3 x 5 x 2 x 2"),
+        (np.full((4, 5, 2, 2), np.nan), "decoys hold a number that is not finite"),
+    ],
+)
+def test_bad_decoys(capsys, tmp_path, decoys, message):
+    np.savez(tmp_path / "s.npz", scores=SCORES, decoys=decoys)
+    assert message in refuse(capsys, tmp_path / "s.npz")
+
+
+def test_a_matrix_without_the_prior(capsys, tmp_path):
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(20, 20)) + 2 * np.eye(20) + 3 * rng.normal(size=20)
+    np.save(tmp_path / "m.npy", scores)
+    assert "Without the captions' prior" in call(capsys, tmp_path / "m.npy", "--global")
+    found = json.loads(call(capsys, tmp_path / "m.npy", "--global", "--json"))
+    before, after = found["metrics"], found["without_prior"]
+    assert after["row_argmax"]["count"] > before["row_argmax"]["count"]
+    assert after["global_match"] == before["global_match"]  # every caption is used

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.config import Matching, Schedule, Train, TTMConfig, check_seeds
+from ttm_jax.config import Matching, Prior, Schedule, Train, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
@@ -67,6 +67,13 @@ class Args:
     """Groups per batch."""
     coverage: Annotated[float | None, option("SHARE", "0.2, or 0.5 without groups")] = None
     """Share of the groups selected in the first iteration."""
+    first_precision: Annotated[float | None, option("SHARE")] = None
+    """Instead of --coverage: select in the first iteration as many groups as possible of which this
+    share is estimated to be right."""
+    prior: Prior = "none"
+    """What every caption scores anyway, with images of other groups: none leaves the scores as they
+    are, subtract removes it, standardise also divides by its spread. Where each image has more
+    captions than one, ttm diagnose says whether removing it helps."""
     schedule: Annotated[Schedule | None, option("NAME", "linear")] = None
     """How the threshold decays: linear or cosine (constant and ascending are for comparison)."""
     train: Annotated[Train | None, option("PART", "all")] = None
@@ -83,7 +90,7 @@ class Args:
     files_from: Annotated[str | None, option("SOURCE")] = None
     """Hugging Face folder or hub id that provides the tokenizer for an .npz."""
     strict: Switch = False
-    """Diagnose first (ttm diagnose), and do not train if the model seems to know nothing."""
+    """Do not train if the diagnosis (ttm diagnose) finds nothing that the model knows."""
     resume: Switch = True
     """Refuse a folder that already holds a run, instead of resuming it."""
     page: Switch = True
@@ -121,17 +128,33 @@ def main(argv: Sequence[str]) -> None:
         from ttm_jax.engine.estimate import estimate
         from ttm_jax.report.adaptation import outlook_text
 
+        verdict = sentence_before_training(args, model, data, config)
         found = estimate(model, data.dataset, config)
-        print(outlook_text(data.dataset, args.model, config, found, len(args.seeds)))
+        print(outlook_text(data.dataset, args.model, config, found, len(args.seeds), verdict))
         return
-    if args.strict:
-        from ttm_jax.engine.diagnosis import diagnose
-
-        found_out = diagnose(model, data.dataset, config)
-        if not found_out.go_ahead:
-            raise InputError(f"--strict: {found_out.sentence}")
-        say(args, found_out.sentence)
+    if not begun(output(args, data)):
+        say(args, sentence_before_training(args, model, data, config))
     adapt(args, model, data, config)
+
+
+def sentence_before_training(
+    args: Args, model: "ContrastiveModel | VQAModel", data: OwnData, config: TTMConfig
+) -> str:
+    """What a diagnosis says; with --strict an error if there is nothing to amplify."""
+    from ttm_jax.engine.diagnosis import diagnose, why_no_diagnosis
+    from ttm_jax.scorers.contrastive.model import ContrastiveModel
+
+    why_not = why_no_diagnosis(data.dataset, config)
+    if not (args.strict or why_not or isinstance(model, ContrastiveModel)):
+        why_not = "a generative model scores every pair by itself, and decoys are ten times as many"
+    if why_not is None:
+        found = diagnose(model, data.dataset, config)
+        if args.strict and not found.go_ahead:
+            raise InputError(f"--strict: {found.sentence}")
+        return found.sentence
+    if args.strict:
+        raise InputError(f"--strict: no diagnosis: {why_not}")
+    return f"no diagnosis: {why_not}"
 
 
 def say(args: Args, *lines: str) -> None:
@@ -154,11 +177,11 @@ def settings(args: Args, data: OwnData, advice: Advice, *, generative: bool) -> 
     config = own_data_config(shapes, matching, generative=generative)
     config = with_advice(config, advice, args.model)
     names = (
-        "iterations", "epochs", "lr", "batch_groups", "coverage", "schedule", "train",
-        "keep_checkpoints",
+        "iterations", "epochs", "lr", "batch_groups", "coverage", "first_precision", "schedule",
+        "train", "keep_checkpoints",
     )  # fmt: skip
     changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    return replace(config, augment=args.augment, **changes)
+    return replace(config, augment=args.augment, prior=args.prior, **changes)
 
 
 def with_rate(
@@ -192,12 +215,18 @@ def with_rate(
 
 def rate_of_run(out: Path) -> float | None:
     """The learning rate of the run that this folder holds already."""
-    from ttm_jax.runs.locate import RUN
     from ttm_jax.runs.read.identity import read_identity
 
+    path = begun(out)
+    return None if path is None else float(read_identity(path)["config"]["lr"])
+
+
+def begun(out: Path) -> Path | None:
+    """The first run that this folder holds already."""
+    from ttm_jax.runs.locate import RUN
+
     places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
-    begun = next((path for path in places if (path / "config.json").is_file()), None)
-    return None if begun is None else float(read_identity(begun)["config"]["lr"])
+    return next((path for path in places if (path / "config.json").is_file()), None)
 
 
 def output(args: Args, data: OwnData) -> Path:

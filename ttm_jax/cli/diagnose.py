@@ -3,7 +3,7 @@
     ttm diagnose --model google/siglip-base-patch16-224 --data my_data
     ttm diagnose --model small-siglip --data my_data --figure margins.png
 
-Each group is compared with decoys: its images with the captions of other groups. A decoy has no
+Each group is compared with decoys: its captions with the images of other groups. A decoy has no
 right matching, so its margin shows the noise of the model. Nothing is trained or written. The data
 has groups (docs/without_labels.md explains the estimates and their limits).
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.config import check_seeds
+from ttm_jax.cli.options import Switch, given, option, parse
+from ttm_jax.config import Prior, check_seeds
 from ttm_jax.data.own_data import read_own_data
 from ttm_jax.engine.recommended import own_data_config
 from ttm_jax.errors import InputError
@@ -28,6 +28,9 @@ class Args:
     """Folder with groups.jsonl, or a table with groups."""
     coverage: Annotated[float | None, option("SHARE", "0.2")] = None
     """Share of the groups that would be selected first."""
+    prior: Prior = "none"
+    """What every caption scores anyway, with images of other groups: none leaves the scores as they
+    are, subtract removes it, standardise also divides by its spread."""
     draws: int = 10
     """Decoys per group."""
     seed: int = 0
@@ -61,8 +64,7 @@ def main(argv: Sequence[str]) -> None:
     shapes = [block.shape for block in data.dataset.blocks]
     generative = not isinstance(model, ContrastiveModel)
     config = own_data_config(shapes, "group", generative=generative)
-    if args.coverage is not None:
-        config = replace(config, coverage=args.coverage)
+    config = replace(config, prior=args.prior, coverage=given(args.coverage, config.coverage))
     found = diagnose(model, data.dataset, config, draws=args.draws, seed=args.seed)
     print(as_json(found) if args.json else as_text(found, data.dataset, args.model))
     if args.figure is not None:

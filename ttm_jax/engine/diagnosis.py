@@ -143,12 +143,9 @@ def diagnose(
         True
     """
     config = config or TTMConfig()
-    if config.matching == "global":
-        raise InputError("a diagnosis needs groups; without groups there are no decoys")
-    if len(dataset) < LEAST_GROUPS:
-        raise InputError(
-            f"{dataset.name} has {len(dataset)} groups; a diagnosis needs {LEAST_GROUPS} or more"
-        )
+    why_not = why_no_diagnosis(dataset, config)
+    if why_not is not None:
+        raise InputError(why_not)
     plain = TTMConfig(
         dtype=config.dtype, precision=config.precision, placement=config.placement,
         prior=config.prior,
@@ -164,6 +161,19 @@ def diagnose(
         return result
     other = replace(config, prior="subtract")
     return replace(result, with_prior_removed=judge(dataset, looker.view(found, "subtract"), other))
+
+
+def why_no_diagnosis(dataset: GroupedDataset, config: TTMConfig) -> str | None:
+    """The reason if there is none for such data; None if there is one."""
+    if config.matching == "global":
+        return "a diagnosis needs groups; without groups there are no decoys"
+    if len(dataset) < LEAST_GROUPS:
+        return f"{dataset.name} has {len(dataset)} groups; a diagnosis needs {LEAST_GROUPS} or more"
+    try:
+        decoy_blocks(dataset, draws=1)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def judge(dataset: GroupedDataset, look: Look, config: TTMConfig) -> Diagnosis:

@@ -58,6 +58,23 @@ def remove_prior(
     return result.astype(scores.dtype)
 
 
+def subtract_decoys(
+    scores: Float[np.ndarray, "group image text"],
+    decoys: Float[np.ndarray, "group draw image text"],
+) -> Float64[np.ndarray, "group image text"]:
+    """The same from scores that are given: `decoys` are each group's captions with other images."""
+    mean = decoys.astype(np.float64).mean(axis=(1, 2))
+    return scores.astype(np.float64) - mean[:, None, :]
+
+
+def subtract_from_matrix(
+    scores: Float[np.ndarray, "image text"],
+) -> Float64[np.ndarray, "image text"]:
+    """The same for all images and captions without groups; needs two images."""
+    exact = scores.astype(np.float64)
+    return exact - (exact.sum(axis=0) - exact) / (len(exact) - 1)
+
+
 def _first_occurrences(index: Int32[np.ndarray, "group image"]) -> np.ndarray:
     """False where an image was listed before in the same group."""
     same = index[:, :, None] == index[:, None, :]

@@ -27,9 +27,14 @@ _SHOWN = ("group_score", "group_match", "global_match")
 
 
 def outlook_text(
-    dataset: GroupedDataset, model: str, config: TTMConfig, found: Estimate, seeds: int = 1
+    dataset: GroupedDataset,
+    model: str,
+    config: TTMConfig,
+    found: Estimate,
+    seeds: int = 1,
+    verdict: str = "",
 ) -> str:
-    """What `--dry-run` prints."""
+    """What `--dry-run` prints; `verdict` is the sentence of a diagnosis."""
     unit = "pairs" if config.matching == "global" else "groups"
     share = f"{found.first_share:.0%} of the {unit} at first"
     if found.sampled < found.units and config.tau_unit != "fraction":
@@ -52,6 +57,7 @@ def outlook_text(
         f"time: {found.step_seconds:.2g} s per step, {found.score_seconds:.2g} s to score all; "
         f"{steps} steps{several}; with {_duration(found.compile_seconds)} for compiling, "
         f"{duration} in all",
+        *([verdict] if verdict else []),
         "nothing was written",
     ]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,36 +16,57 @@ from ttm_jax.report.figures.curves import COLOURS
 def as_text(found: Diagnosis, dataset: GroupedDataset, model: str) -> str:
     """What `ttm diagnose` prints."""
     groups, draws = found.margins.decoys.shape
+    removed = "" if found.prior == "none" else f" (captions' prior: {found.prior})"
+    lines = [f"{dataset.name}, {model}: {groups} groups, {draws} decoys for each{removed}"]
+    lines += _estimates(found)
+    if found.with_prior_removed is not None:
+        lines.append("with the captions' prior removed (--prior subtract):")
+        lines += [f"  {line}" for line in _estimates(found.with_prior_removed)]
+    lines += [f"chance: {100 * float(found.margins.chance.mean()):.1f} %", found.sentence]
+    return "\n".join(lines)
+
+
+def _estimates(found: Diagnosis) -> list[str]:
     lines = [
-        f"{dataset.name}, {model}: {groups} groups, {draws} decoys for each",
         f"knows nothing: p = {found.p_value:.2g}",
         f"right among the first {found.selected} groups (tau_1 {found.tau:.4g}): "
         + _percent(found.precision, found.true_precision),
         "right among all groups: " + _percent(found.accuracy, found.true_accuracy),
-        f"chance: {100 * float(found.margins.chance.mean()):.1f} %",
-        found.sentence,
     ]
-    return "\n".join(lines)
+    if found.grounded_gain is not None:
+        assert found.blind_accuracy is not None  # or there would be no gain
+        lines.append(
+            f"grounded gain: {100 * found.grounded_gain:+.1f} points (right with unrelated images: "
+            f"{100 * found.blind_accuracy:.1f} %)"
+        )
+    return lines
 
 
 def as_json(found: Diagnosis) -> str:
     """One object; shares are from 0 to 1."""
-    return json.dumps(
-        {
-            "groups": len(found.margins.groups),
-            "decoys": int(found.margins.decoys.shape[1]),
-            "p_value": found.p_value,
-            "tau_1": found.tau,
-            "selected": found.selected,
-            "precision": vars(found.precision),
-            "accuracy": vars(found.accuracy),
-            "chance": float(found.margins.chance.mean()),
-            "true_precision": found.true_precision,
-            "true_accuracy": found.true_accuracy,
-            "go_ahead": found.go_ahead,
-            "sentence": found.sentence,
-        }
-    )
+    return json.dumps(_fields(found))
+
+
+def _fields(found: Diagnosis) -> dict[str, Any]:
+    other = found.with_prior_removed
+    return {
+        "groups": len(found.margins.groups),
+        "decoys": int(found.margins.decoys.shape[1]),
+        "prior": found.prior,
+        "p_value": found.p_value,
+        "tau_1": found.tau,
+        "selected": found.selected,
+        "precision": vars(found.precision),
+        "accuracy": vars(found.accuracy),
+        "chance": float(found.margins.chance.mean()),
+        "true_precision": found.true_precision,
+        "true_accuracy": found.true_accuracy,
+        "blind_accuracy": found.blind_accuracy,
+        "grounded_gain": found.grounded_gain,
+        "go_ahead": found.go_ahead,
+        "sentence": found.sentence,
+        "with_prior_removed": None if other is None else _fields(other),
+    }
 
 
 def draw_margins(found: Diagnosis, title: str, path: Path) -> None:

@@ -23,11 +23,13 @@ from ttm_jax.matching.metrics import (
     evaluate,
     evaluate_global,
 )
+from ttm_jax.matching.prior import subtract_decoys, subtract_from_matrix
 from ttm_jax.matching.rate import Rate
 from ttm_jax.plain_text import one_line
 from ttm_jax.report.figures.coverage import draw_coverage
 from ttm_jax.report.tables.scores import (
     coverage_table,
+    grounding_table,
     matching_summary,
     metric_table,
     simple_match_text,
@@ -44,16 +46,29 @@ def report_groups(
     scores = as_group_scores(data.scores)
     true_caption, origin = _truth_of(truth, data.truth, diagonal(scores))
     found = evaluate(scores, true_caption)
+    grounding = _grounding(found, scores, data.decoys, true_caption)
     tags = by_tag(found, data.tags) if data.tags and found.has_truth else {}
     if figure is not None:
         points = group_coverage(found.matching, _right(found), _figure_taus(found.matching))
         draw_coverage(points, "groups", f"{name}: groups selected at margin >= tau", figure)
     if as_json:
-        print(json.dumps(_groups_as_json(found, tags), allow_nan=False))
+        answer = _groups_as_json(found, tags)
+        if grounding:
+            answer["grounding"] = {key: rate.as_json() for key, rate in grounding.items()}
+        print(json.dumps(answer, allow_nan=False))
         return
     console = Console()
     _print_title(console, name, f"{found.groups} groups of {_size(found.shape)}", origin)
     _print_groups(console, found, tags)
+    if grounding:
+        console.print("", grounding_table(grounding), sep="\n")
+        gain = grounding["real"].percent - grounding["unrelated"].percent
+        console.print(f"Grounded gain: {gain:+.1f} points over unrelated images.")
+    elif found.has_truth and found.shape[0] < found.shape[1]:
+        console.print(
+            "Grounded gain, and the accuracy without the captions' prior: the file has no scores "
+            "of images of other groups (array decoys; docs/metrics.md).",
+        )
     _name_figure(console, figure)
 
 
@@ -67,22 +82,53 @@ def report_global(
         truth = "none"  # of `ttm score`: the captions are candidates, not one for each image
     true_caption, origin = _truth_of(truth, data.truth, diagonal(scores[None])[0])
     found = evaluate_global(scores, true_caption)
+    without_prior = (
+        evaluate_global(subtract_from_matrix(scores), true_caption)
+        if found.rates and rows > 1 and np.isfinite(scores).all()
+        else None
+    )
     if figure is not None:
         points = global_coverage(found.matching, found.right, np.linspace(0, 1, 101).tolist())
         draw_coverage(points, "pairs", f"{name}: the most similar pairs first", figure)
     if as_json:
-        print(json.dumps(_global_as_json(found), allow_nan=False))
+        answer = _global_as_json(found)
+        if without_prior is not None:
+            answer["without_prior"] = _json_metrics(without_prior.rates, GLOBAL_METRICS)
+        print(json.dumps(answer, allow_nan=False))
         return
     console = Console()
     _print_title(console, name, f"{_size(found.shape)}, no groups", origin)
     if found.rates:
         console.print(metric_table(found.rates, found.shape))
         console.print("Pairs of one assignment are not independent: read the interval as a guide.")
+        if without_prior is not None:
+            title = "Without the captions' prior (its mean score with other images subtracted)"
+            console.print(metric_table(without_prior.rates, found.shape, title))
     else:
         console.print(matching_summary(found.matching))
     points = global_coverage(found.matching, found.right, [1 - share for share in SHARES])
     console.print("", coverage_table(points, "pairs"), sep="\n")
     _name_figure(console, figure)
+
+
+def _grounding(
+    found: GroupEvaluation,
+    scores: np.ndarray,
+    decoys: np.ndarray | None,
+    truth: np.ndarray | None,
+) -> dict[str, Rate]:
+    """GroupMatch with the real images, with unrelated ones, and without the captions' prior."""
+    if decoys is None or truth is None or not found.has_truth:
+        return {}
+    draws = decoys.shape[1]
+    flat = decoys.reshape(-1, *found.shape).astype(np.float64)
+    blind = evaluate(flat, np.repeat(np.asarray(truth), draws, axis=0))
+    removed = evaluate(subtract_decoys(scores, decoys), truth)
+    return {
+        "real": found.rates()["group_match"],
+        "unrelated": blind.rates()["group_match"],
+        "without_prior": removed.rates()["group_match"],
+    }
 
 
 def _print_groups(console: Console, found: GroupEvaluation, tags: _TagRates) -> None:

@@ -16,5 +16,7 @@ class ScoreFile:
     scores: np.ndarray
     truth: np.ndarray | None = None
     tags: tuple[tuple[str, ...], ...] = ()
+    decoys: np.ndarray | None = None
+    """`[group, draw, image, text]`: the captions of each group with images of other groups."""
     named: bool = False
     """Whether images and captions are named, as in a file that `ttm score` has written."""

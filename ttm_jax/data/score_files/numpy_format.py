@@ -23,7 +23,7 @@ from ttm_jax.data.score_files.arrays import ScoreFile
 from ttm_jax.errors import InputError
 from ttm_jax.files import file_problem
 
-_NAMES = ("scores", "truth", "tags")
+_NAMES = ("scores", "truth", "tags", "decoys")
 _LONGEST_HEADER = 10_000  # bytes; numpy's own limit
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # np.savez and np.savez_compressed
 _FREE = 64 << 20  # bytes that may come out of the smallest file
@@ -48,7 +48,10 @@ def read_npz(path: Path, matrix: bool) -> ScoreFile:
                 arrays[name] = _read(path, name, stream, info.file_size)
     tags = () if matrix else _tags_of(path, arrays.get("tags"))
     named = {"images.npy", "captions.npy"} <= found.keys()
-    return ScoreFile(arrays["scores"], arrays.get("truth"), tags, named)
+    decoys = None if matrix else arrays.get("decoys")
+    if decoys is not None:
+        _check_decoys(path, decoys, arrays["scores"].shape)
+    return ScoreFile(arrays["scores"], arrays.get("truth"), tags, decoys, named)
 
 
 def read_npy(path: Path, _matrix: bool = False) -> ScoreFile:
@@ -150,6 +153,16 @@ def _errors_named(path: Path) -> Iterator[None]:
     ) as error:  # fmt: skip
         reason = str(error) or type(error).__name__
         raise InputError(f"{path}: cannot be read as a numpy file ({reason[:200]})") from error
+
+
+def _check_decoys(path: Path, decoys: np.ndarray, shape: tuple[int, ...]) -> None:
+    if decoys.ndim != 4 or (decoys.shape[0], *decoys.shape[2:]) != shape:
+        raise InputError(
+            f"{path}: decoys have the size {' x '.join(str(n) for n in decoys.shape)}; expected "
+            f"[group, draw, image, text] beside scores of {' x '.join(str(n) for n in shape)}"
+        )
+    if not np.isfinite(decoys).all():
+        raise InputError(f"{path}: decoys hold a number that is not finite")
 
 
 def _tags_of(path: Path, tags: np.ndarray | None) -> tuple[tuple[str, ...], ...]:

@@ -72,6 +72,9 @@ def selection_chart(experiment: Experiment) -> Markup:
     right = _mean_and_seeds(experiment, "right among the selected", _precision, 1)
     if experiment.has_truth:
         lines += [*right, chance_level(experiment.first, 1)]
+    estimated = _mean(_estimated_precision(experiment))
+    if estimated:
+        lines.append(Series("right, estimated without labels", estimated, 3))
     title = "Pseudo-labels: how many" + (", how many right" if experiment.has_truth else "")
     return line_chart(title, "iteration", "percent", lines, y_range=(0, 100), whole_x=True)
 
@@ -104,6 +107,18 @@ def rate_chart(experiment: Experiment) -> Markup:
     lines = [Series(f"seed {experiment.first.seed}", points, 0)]
     title = "Learning rate of every step"
     return line_chart(title, "iteration", "learning rate", lines, whole_x=True)
+
+
+def _estimated_precision(experiment: Experiment) -> list[tuple[Point, ...]]:
+    """Of what an iteration selects, estimated with the model before it."""
+    return [
+        tuple(
+            (row["iteration"] + 1, 100 * row["estimate"]["precision"]["value"])
+            for row in run.rows[:-1]
+            if row.get("estimate")
+        )
+        for run in experiment.runs
+    ]
 
 
 Value = Callable[[Row], float | None]

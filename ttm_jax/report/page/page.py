@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ttm_jax.engine.alarm import advice
 from ttm_jax.files import write_text
 from ttm_jax.plain_text import one_line
 from ttm_jax.report.page.answer import lead, lead_of_many, tiles
@@ -17,7 +18,14 @@ from ttm_jax.report.page.gallery import gallery, picture_pools
 from ttm_jax.report.page.markup import asset, digest, render
 from ttm_jax.report.page.names import folder_names, page_title, title_of
 from ttm_jax.report.page.settings import provenance, used_settings
-from ttm_jax.report.page.tables import groups_text, iteration_tables, overview, tag_rows
+from ttm_jax.report.page.tables import (
+    AGREEMENT,
+    agreement_rows,
+    groups_text,
+    iteration_tables,
+    overview,
+    tag_rows,
+)
 from ttm_jax.report.run_data import Experiment
 from ttm_jax.report.tables.paper_numbers import paper_result
 from ttm_jax.runs.pictures import THUMBNAILS
@@ -75,7 +83,9 @@ def page(
 
 def _answer(experiments: Sequence[Experiment], models: Mapping[str, str]) -> dict[str, Any]:
     """What stands at the top of the page."""
-    notes = [one_line(note) for e in experiments for note in (*e.notes, *_no_pictures(e))]
+    notes = [
+        one_line(note) for e in experiments for note in (*e.notes, *_no_pictures(e), *_alarms(e))
+    ]
     if len(experiments) > 1:
         runs = sum(len(experiment.runs) for experiment in experiments)
         about = f"{len(experiments)} experiments, {runs} runs. "
@@ -103,6 +113,16 @@ def _unfinished(experiment: Experiment) -> list[str]:
     return ["; ".join(parts)] if parts else []
 
 
+def _alarms(experiment: Experiment) -> list[str]:
+    """The first alarm of each seed."""
+    found = []
+    for run in experiment.runs:
+        row = next((row for row in run.rows if row.get("alarm")), None)
+        if row is not None:
+            found.append(f"seed {run.seed}: {advice(row, run.path)}")
+    return found
+
+
 def _no_pictures(experiment: Experiment) -> list[str]:
     pictures = experiment.pictures
     if pictures is None or pictures.has_thumbnails:
@@ -122,6 +142,8 @@ def _section(
         "unfinished": _unfinished(experiment),
         "charts": charts(experiment, paper_result(experiment, models)),
         "tags": tag_rows(experiment),
+        "agreement": {"headings": AGREEMENT, "rows": agreement_rows(experiment)},
+        "estimated": any(row.get("estimate") for row in experiment.first.rows),
         "iterations": iteration_tables(experiment),
         "settings": used_settings(experiment),
         "provenance": provenance(experiment),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ttm_jax.matching.metric_names import METRICS
+from ttm_jax.report.agreement import agreement_of_seeds
 from ttm_jax.report.decisions import decisions
 from ttm_jax.report.page.answer import changed
 from ttm_jax.report.page.names import folder_names, title_of
@@ -147,8 +148,53 @@ def iteration_tables(experiment: Experiment) -> list[IterationTable]:
         names = (METRICS[name].label for name in metrics)
         headings = ("iteration", "tau", "selected", "precision", *names, "loss", "lr", "seconds")
         rows = [[Cell(text) for text in _iteration_texts(row, metrics)] for row in run.rows]
+        for heading, texts in _without_labels(run).items():
+            headings += (heading,)
+            rows = [[*row, Cell(text)] for row, text in zip(rows, texts, strict=True)]
         tables.append(IterationTable(run.seed, headings, rows))
     return tables
+
+
+def _without_labels(run: SeedRun) -> dict[str, list[str]]:
+    """Columns that only runs with decoys have: a row's precision was estimated before it."""
+    columns = {}
+    estimates = [row.get("estimate") for row in run.rows]
+    if any(estimates):
+        before = [None, *(known and known["precision"] for known in estimates[:-1])]
+        columns["precision, estimated"] = [_interval(known) for known in before]
+        columns["right, estimated"] = [
+            _interval(known and known["accuracy"]) for known in estimates
+        ]
+    gains = [row.get("grounded") for row in run.rows]
+    if any(gains):
+        columns["grounded gain"] = [
+            "-" if known is None else signed(100 * known["gain"]) for known in gains
+        ]
+    return columns
+
+
+def _interval(known: dict[str, float] | None) -> str:
+    if known is None:
+        return "-"
+    return f"{100 * known['value']:.1f} ({100 * known['low']:.0f} to {100 * known['high']:.0f})"
+
+
+AGREEMENT = ("seeds that agree", "groups", "agreement says", "right", "interval", "calibrated")
+
+
+def agreement_rows(experiment: Experiment) -> list[Row]:
+    """How many seeds chose the same, and what it is worth; nothing with one seed."""
+    rows = []
+    for found in agreement_of_seeds(experiment):
+        texts = [f"{found.seeds} of {found.of}", str(found.units), f"{found.predicted:.1f} %"]
+        if found.right is None:
+            texts += ["-"] * 3
+        else:
+            low, high = found.right.interval()
+            known = f"{found.right.percent:.1f} %", f"{low:.1f} to {high:.1f}"
+            texts += [*known, "yes" if found.calibrated else "no"]
+        rows.append([Cell(text) for text in texts])
+    return rows
 
 
 def _iteration_texts(row: dict[str, Any], metrics: list[str]) -> list[str]:

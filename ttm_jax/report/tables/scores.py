@@ -16,9 +16,9 @@ from ttm_jax.plain_text import rich_text
 _FIRST_COVERAGE = (15.0, 30.0)
 
 
-def metric_table(rates: dict[str, Rate], shape: tuple[int, int]) -> Table:
+def metric_table(rates: dict[str, Rate], shape: tuple[int, int], title: str = "Metrics") -> Table:
     """One line a metric."""
-    table = _table("Metrics", "chance: what random scores would get; interval: Wilson's, 95 %.")
+    table = _table(title, "chance: what random scores would get; interval: Wilson's, 95 %.")
     table.add_column("metric, and when it counts", no_wrap=True)
     for name in ("right", "percent", "interval", "chance"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -29,6 +29,31 @@ def metric_table(rates: dict[str, Rate], shape: tuple[int, int]) -> Table:
             Text.assemble((metric.label, "bold"), "\n", (f"  {metric.meaning_for(shape)}", "dim")),
             f"{rate.count}/{rate.of}",
             Text(f"{rate.percent:.2f}", style=_style(rate)),
+            f"{low:.1f} - {high:.1f}",
+            f"{rate.chance_percent:.2f}",
+        )
+    return table
+
+
+_GROUNDING = {
+    "real": "with the group's own images",
+    "unrelated": "with images of other groups (decoys)",
+    "without_prior": "own images, the captions' prior subtracted",
+}
+
+
+def grounding_table(rates: dict[str, Rate]) -> Table:
+    """Does the model look at the images, or do some captions merely sound true?"""
+    table = _table("GroupMatch", "decoys repeat each group: their interval is too narrow.")
+    table.add_column("", no_wrap=True)
+    for name in ("right", "percent", "interval", "chance"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for key, rate in rates.items():
+        low, high = rate.interval()
+        table.add_row(
+            _GROUNDING[key],
+            f"{rate.count}/{rate.of}",
+            f"{rate.percent:.2f}",
             f"{low:.1f} - {high:.1f}",
             f"{rate.chance_percent:.2f}",
         )
