@@ -17,7 +17,7 @@ from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
-from ttm_jax.report.checkpoints.model_card import write_card
+from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
 from ttm_jax.report.matchings import matching_lines
 from ttm_jax.report.run_data import read_one
 from ttm_jax.runs.folder import RunFolder
@@ -87,6 +87,9 @@ def write_results(
     """
     result = results[0]
     assert result.run_dir is not None
+    has_model = holds_files(out / MODEL)
+    if has_model and jax.process_index() == 0:  # of an earlier command, or of somebody else
+        check_model(result.model, out / MODEL)
     run = RunFolder(result.run_dir)
     lines = list(matching_lines(data.dataset, run, config.matching, data.folder))
     name = "caption" if config.matching == "global" else "matching"
@@ -108,10 +111,8 @@ def write_results(
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(out / "matchings.jsonl", text)
         write_text(out / "matchings.csv", as_csv(answer_rows(results, data.folder)))
-        # It appears whole or not at all, and the run is the same: what is there is right.
-        if not (out / MODEL).exists():
-            result.model.save(out / MODEL)
-            write_card(out / MODEL, read_one(result.run_dir))
+        if not has_model:
+            write_model(result.model, out / MODEL, read_one(result.run_dir))
         write_json(out / "summary.json", summary)
     return summary
 
