@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from ttm_jax.config import Train
+from ttm_jax.errors import InputError
 
 Params = dict[str, Any]
 Flat = dict[str, Any]  # arrays by path, "img/head/kernel"; on the device or on the host
@@ -41,11 +42,21 @@ class Split:
     frozen: Flat
 
 
+def present(params: Params) -> Params:
+    """Refuse the parameters of a model that was given away (`run_ttm(donate=True)`)."""
+    if not params:
+        raise InputError(
+            "this model has no parameters any more: it was given to a run with donate=True; "
+            "load it again"
+        )
+    return params
+
+
 def split_params(
     params: Params, train: Train, rank: int = 0, key: jax.Array | None = None
 ) -> Split:
     """Divide a parameter tree; for "lora" add zero-effect adapters of this rank."""
-    flat = flatten_dict(params, sep="/")
+    flat = flatten_dict(present(params), sep="/")
     pattern = re.compile(_PATTERNS[train])
     trained = {path: x for path, x in flat.items() if pattern.fullmatch(path)}
     frozen = {path: x for path, x in flat.items() if path not in trained}
