@@ -78,8 +78,9 @@ def report_global(
     """Evaluate one matrix without groups and print what was found."""
     scores = as_score_matrix(data.scores)
     rows, columns = scores.shape
-    if truth == "auto" and data.named and data.truth is None and rows != columns:
-        truth = "none"  # of `ttm score`: the captions are candidates, not one for each image
+    candidates = data.named and (rows != columns or data.unpaired)
+    if truth == "auto" and data.truth is None and candidates:
+        truth = "none"  # of `ttm score`: the captions are not listed in the order of the images
     true_caption, origin = _truth_of(truth, data.truth, diagonal(scores[None])[0])
     found = evaluate_global(scores, true_caption)
     without_prior = (

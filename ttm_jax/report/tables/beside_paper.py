@@ -51,8 +51,9 @@ def notes(rows: Sequence[Comparison]) -> list[str]:
 
 def print_comparison(rows: Sequence[Comparison], title: str) -> None:
     """The verdict of every number, the paper's columns, and notes."""
-    from rich.console import Console
     from rich.table import Table
+
+    from ttm_jax.report.screen import screen
 
     verdicts = Table(title=title)
     for index, heading in enumerate(HEADINGS):
@@ -69,9 +70,7 @@ def print_comparison(rows: Sequence[Comparison], title: str) -> None:
         layout.add_column(heading, justify="left" if index < 3 else "right", no_wrap=3 <= index < 7)
     for line in layout_lines(rows):
         layout.add_row(*map(rich_text, line))
-    screen = Console()
-    # In a file or a pipe there is no edge at which to break words.
-    console = screen if screen.is_terminal else Console(width=_WIDE)
+    console = screen(_WIDE)
     console.print(verdicts)
     console.print(layout)
     for text in (caption(rows), *notes(rows)):

@@ -108,14 +108,13 @@ def markdown(rows: Sequence[ResultRow]) -> str:
 
 
 def print_rows(rows: Sequence[ResultRow], title: str) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from ttm_jax.report.screen import screen
 
     table = Table(title=title, caption=CAPTION)
     for index, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if index < 3 else "right")
     for row in rows:
         table.add_row(*map(rich_text, cells(row)))
-    screen = Console()
-    # In a file or a pipe there is no edge at which to break words.
-    (screen if screen.is_terminal else Console(width=_WIDE)).print(table)
+    screen(_WIDE).print(table)
