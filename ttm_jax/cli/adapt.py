@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.config import Matching, Prior, Schedule, Train, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.advice import Advice
+from ttm_jax.report.describe import describe
 
 if TYPE_CHECKING:
     from ttm_jax.engine.result import TTMResult
@@ -112,16 +114,16 @@ def main(argv: Sequence[str]) -> None:
         image_column=args.image_column,
         caption_column=args.caption_column,
     )
-    settings(args, data, Advice(), generative=False)  # mistakes in flags come before the model
-    say(args, *data.notes, f"{data.dataset!r}", f"loading {args.model}")
+    config = settings(args, data, Advice(), generative=False)  # mistakes in flags before the model
+    say(args, *data.notes, describe(data.dataset, config), f"loading {args.model}")
     from ttm_jax.load import load_model
     from ttm_jax.scorers.contrastive.model import ContrastiveModel
 
     model = load_model(args.model, revision=args.revision, files_from=args.files_from)
     contrastive = isinstance(model, ContrastiveModel)
     advice = model.advice if isinstance(model, ContrastiveModel) else Advice()
-    if advice.about:
-        say(args, f"{args.model}: {advice.about}")
+    if not args.quiet:
+        say_about(args.model, advice)
     config = settings(args, data, advice, generative=not contrastive)
     config = with_rate(args, model, data, config, advice)
     if args.dry_run:
@@ -199,8 +201,9 @@ def with_rate(
         return config
     if rate_is_known(advice, args.model, generative=generative):
         who = "the model" if advice.settings else "the paper"
-        text = f"settings recommended by {who}: lr {config.lr:g}, {config.iterations} iterations "
-        say(args, f"{text}of {config.epochs} epochs")
+        rounds = f"{config.iterations} iteration{'s' if config.iterations > 1 else ''}"
+        epochs = f"{config.epochs} epoch{'s' if config.epochs > 1 else ''}"
+        say(args, f"lr {config.lr:g}, recommended by {who}; {rounds} of {epochs}")
         return config
     earlier = rate_of_run(output(args, data))
     if earlier is not None:

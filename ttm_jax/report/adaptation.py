@@ -18,6 +18,7 @@ from ttm_jax.files import write_json, write_text
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
 from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
+from ttm_jax.report.describe import describe
 from ttm_jax.report.matchings import matching_lines
 from ttm_jax.report.run_data import read_one
 from ttm_jax.runs.folder import RunFolder
@@ -61,21 +62,6 @@ def outlook_text(
         "nothing was written",
     ]
     return "\n".join(lines)
-
-
-def describe(dataset: GroupedDataset, config: TTMConfig) -> str:
-    """Counts and shapes in one line."""
-    truth = "known" if dataset.has_truth else "unknown"
-    images, captions = len(dataset.images), len(dataset.captions)
-    if config.matching == "global":
-        block = dataset.ungrouped().blocks[0]
-        rows, columns = block.shape
-        return f"{dataset.name}: {rows} images and {columns} captions without groups, truth {truth}"
-    shapes = ", ".join(f"{len(b)} of {b.shape[0]}x{b.shape[1]}" for b in dataset.blocks)
-    return (
-        f"{dataset.name}: {len(dataset)} groups ({shapes}), {images} images and "
-        f"{captions} captions in all, truth {truth}"
-    )
 
 
 def write_results(
