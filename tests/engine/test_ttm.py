@@ -96,7 +96,7 @@ class TestAlgorithm:
         before = run_steps._cache_size()
         result = run(dataset=dataset, config=config, console=Counting("quiet"))
         assert {size - before for size in sizes} == {2}
-        assert [int(record.selected.sum()) for record in result.history][0] == 5
+        assert result.history[0].selected.sum() == 5
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("ttm_jax.engine.ttm.batch_widths", lambda batch, epochs: (batch,))
             wide = run(dataset=dataset, config=config)

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int32
 
 # Part of a batch, and how many epochs a run must have for a step of that size to be compiled. With
-# last batches of random size, a half saves a quarter of a full step per epoch, and a quarter another
-# sixteenth: at these counts about two full steps, which is what compiling takes for a large model.
+# last batches of random size, a half saves a quarter of a full step per epoch, and a quarter
+# another sixteenth: at these counts two full steps, about what compiling takes for a large model.
 _WORTH = ((2, 8), (4, 32))
 
 

@@ -21,6 +21,7 @@ from ttm_jax.config import Placement
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.training import sharding
 from ttm_jax.training.batches import Plan
+from ttm_jax.training.free_memory import return_free_memory
 from ttm_jax.training.optimizer import AdamState, AdamW
 from ttm_jax.training.task import Examples, Objective, Task
 from ttm_jax.training.trainable import Flat
@@ -135,6 +136,7 @@ class Trainer:
         if first_step < plan.steps and not self._compiled:
             for width in widths:  # no steps: this compiles
                 state, record, _ = run((state, record), width, first_step, first_step)
+            return_free_memory()
             self._compiled = True
         step, size = first_step, 1
         while step < plan.steps:
