@@ -126,6 +126,9 @@ def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
     rows: list[Comparison] = []
     models: dict[str, Any] = {}
     for index, plan in enumerate(plans):
+        if not plan.flags.quiet:  # before the first import that takes seconds
+            title = f"{plan.experiment.name} {plan.arm.label}"
+            print(f"{title}: loading data and model", file=sys.stderr, flush=True)
         data = load_data(plan.arm, plan.flags, plan.correction)
         open_folder(plan, data)
         if plan.source not in models:
