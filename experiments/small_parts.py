@@ -1,7 +1,7 @@
 """What training a part of a model costs in quality: the small models, one column per part.
 
     python -m experiments.small_parts
-    python -m experiments.small_parts --parts all last:2 lora --seeds 0 1 2 3
+    python -m experiments.small_parts --parts all last:1 lora --seeds 0 1 2 3
 
 Runs or resumes Test-Time Matching for each variant and each value of `train` (see docs/ttm.md), and
 writes parts.md and parts.json beside the runs.
@@ -32,7 +32,7 @@ class Args:
     """small-siglip, small-clip, or any other checkpoint."""
     variants: tuple[str, ...] = TWO_BY_TWO
     """Benchmarks; `ttm world --list` shows all."""
-    parts: tuple[str, ...] = ("all", "last:2", "last:1", "image", "text", "heads", "lora")
+    parts: tuple[str, ...] = ("all", "last:1", "image", "text", "heads", "lora")
     """What is trained, one column each."""
     seeds: tuple[int, ...] = (0, 1)
     """Seeds of the order of the batches; all use the same data."""
