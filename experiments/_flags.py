@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from experiments._checks import check_at_least, check_seeds
 from ttm_jax.cli.options import Switch, option
 from ttm_jax.config import Placement
+from ttm_jax.hosts.join import Hosts
 
 Exif = Literal["on", "off", "as-published"]
 
@@ -59,6 +60,11 @@ class Flags:
     """Refuse a folder that already holds a run, instead of resuming it."""
     one_per_device: Switch = False
     """Run the seeds side by side, one per device."""
+    one_per_host: Switch = False
+    """Run the seeds side by side, one per host, each on all devices of its host."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
     tensorboard: Switch = False
     """Write event files for TensorBoard into the run folders (extra `tensorboard`)."""
     wandb: Annotated[str | None, option("PROJECT")] = None

@@ -29,6 +29,7 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.data.paper import find_result
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json, write_json, write_text
+from ttm_jax.hosts.join import join
 
 if TYPE_CHECKING:
     from ttm_jax.engine.model import Model
@@ -95,6 +96,7 @@ def run_experiment(experiment: Experiment, flags: Flags, correction: bool = True
     """Run or resume every arm, then show all rows together."""
     check(flags)
     plans = make_plans(experiment, flags, correction)
+    join(flags.hosts)
     if flags.dry_run:
         show_outlooks(plans)
         return
@@ -155,6 +157,13 @@ def show_outlooks(plans: Sequence[Plan]) -> None:
 
 def open_folder(plan: Plan, data: Data) -> None:
     """Say in the folder what is run there, or make sure that it is the same."""
+    from ttm_jax.hosts.messages import from_first
+
+    from_first(lambda: write_record(plan, data))
+
+
+def write_record(plan: Plan, data: Data) -> None:
+    """What the first host does of `open_folder`."""
     arm, flags = plan.arm, plan.flags
     record = {
         "experiment": plan.experiment.name,
@@ -183,9 +192,8 @@ def open_folder(plan: Plan, data: Data) -> None:
 
 def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
     """Run or resume the seeds of an arm; its row, which is also in its summary.json."""
-    import jax
-
     from ttm_jax.engine.seeds import run_seeds, summarise
+    from ttm_jax.hosts.scope import is_first
     from ttm_jax.report.tables.verdict import Comparison, compare, paper_row
     from ttm_jax.runs.console import Console
     from ttm_jax.runs.trackers import open_trackers
@@ -203,6 +211,7 @@ def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
             resume=flags.resume,
             console=console,
             one_per_device=flags.one_per_device,
+            one_per_host=flags.one_per_host,
             track=lambda folder, seed: open_trackers(
                 folder, f"{title} {seed}", tensorboard=flags.tensorboard, wandb=flags.wandb
             ),
@@ -219,7 +228,7 @@ def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
         compare(results, paper),
         plan.note(data),
     )
-    if jax.process_index() == 0:
+    if is_first():
         summary = {**summarise(results), "data": data.facts, "comparison": row.as_json()}
         write_json(plan.folder / "summary.json", summary)
     return row
@@ -227,11 +236,10 @@ def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
 
 def finish(rows: "Sequence[Comparison]", root: Path, experiment: Experiment, several: bool) -> None:
     """The table on the screen and, for several arms, in files."""
-    import jax
-
+    from ttm_jax.hosts.scope import is_first
     from ttm_jax.report.tables.beside_paper import csv_text, markdown, print_comparison
 
-    if jax.process_index() != 0:
+    if not is_first():
         return
     if several:
         write_text(root / "results.md", markdown(rows))

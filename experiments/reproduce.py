@@ -29,6 +29,7 @@ from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.data.paper import paper_results
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.join import join
 
 if TYPE_CHECKING:
     from ttm_jax.report.tables.verdict import Comparison
@@ -55,6 +56,7 @@ def main() -> int | None:
     args = parse(Args, sys.argv[1:], "python -m experiments.reproduce", __doc__)
     check(args)
     check_names("--rows", args.rows, names_in(args.table))
+    join(args.hosts)
     if args.check:
         from experiments._check import run_check
 
@@ -127,7 +129,7 @@ def gpt_rows(table: Table, args: Args, root: Path) -> "list[Comparison]":
 
 def write_table(table: Table, rows: "list[Comparison]", root: Path, small: bool) -> None:
     """`table_NAME.md` and `.csv`, with the rows so far."""
-    from ttm_jax.files import write_text
+    from ttm_jax.hosts.shared import write_text
     from ttm_jax.report.tables.beside_paper import csv_text, markdown
 
     path = root / (f"table_{table}_small" if small else f"table_{table}")

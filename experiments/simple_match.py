@@ -24,7 +24,9 @@ from experiments._raw import name_of_data, name_of_model
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import parse
 from ttm_jax.errors import InputError
-from ttm_jax.files import read_json, write_json, write_text
+from ttm_jax.files import read_json
+from ttm_jax.hosts.join import join
+from ttm_jax.hosts.shared import write_json, write_text
 
 if TYPE_CHECKING:
     from ttm_jax.report.tables.overfit import OverfitRow
@@ -55,6 +57,7 @@ def main() -> None:
     check(args)
     check_at_least("--max-epochs", args.max_epochs)
     plans = make_plans(SIMPLE_MATCH.only(args.row), args)
+    join(args.hosts)
     if args.dry_run:
         show_outlooks(plans)
         return
@@ -85,12 +88,20 @@ def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[s
 
     folder: Path = plan.folder / f"seed_{seed}"
     record = {"config": asdict(plan.config), "max_epochs": args.max_epochs, "seed": seed}
-    if (folder / "simple_match.json").exists():
+    from ttm_jax.hosts.messages import from_first, wait_for_all
+
+    def earlier() -> Any:
+        if not (folder / "simple_match.json").exists():
+            return None
         if not args.resume:
             raise InputError(f"{folder} already holds a run; rerun without --no-resume")
         if read_json(folder / "settings.json") != record:
             raise InputError(f"{folder} was run with other settings; give another --run-dir")
         return read_json(folder / "simple_match.json")
+
+    found = from_first(earlier)
+    if found is not None:
+        return found
     with Console("quiet" if args.quiet else "auto") as console:
         console.say(f"simple_match {plan.arm.label}: {len(data.dataset)} groups, {plan.source}")
         write_json(folder / "settings.json", record)
@@ -103,6 +114,7 @@ def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[s
             max_epochs=args.max_epochs,
             console=console,
         )
+    wait_for_all()
     return read_json(folder / "simple_match.json")
 
 

@@ -14,6 +14,7 @@ LAYERS = (
     ("errors",),
     ("limits",),
     ("config", "files"),
+    ("hosts",),
     ("matching", "inputs", "models"),
     ("data", "weights", "training"),
     ("runs",),

@@ -21,6 +21,7 @@ from ttm_jax.config import Matching, Prior, Schedule, Train, TTMConfig, check_se
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.inputs.advice import Advice
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ class Args:
     """Hugging Face folder or hub id that provides the tokenizer for an .npz."""
     strict: Switch = False
     """Do not train if the diagnosis (ttm diagnose) finds nothing that the model knows."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
+    one_per_host: Switch = False
+    """Run the seeds side by side, one per host, each on all devices of its host."""
     resume: Switch = True
     """Refuse a folder that already holds a run, instead of resuming it."""
     page: Switch = True
@@ -106,6 +112,7 @@ class Args:
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
+    join(args.hosts)
     data = read_own_data(
         args.data,
         args.captions,
@@ -215,18 +222,26 @@ def with_rate(
 
 def rate_of_run(out: Path) -> float | None:
     """The learning rate of the run that this folder holds already."""
+    from ttm_jax.hosts.messages import from_first
     from ttm_jax.runs.read.identity import read_identity
 
     path = begun(out)
-    return None if path is None else float(read_identity(path)["config"]["lr"])
+    if path is None:
+        return None
+    return from_first(lambda: float(read_identity(path)["config"]["lr"]))
 
 
 def begun(out: Path) -> Path | None:
-    """The first run that this folder holds already."""
+    """The first run that this folder holds already; asked once, before this command adds one."""
+    from ttm_jax.hosts.messages import from_first
     from ttm_jax.runs.locate import RUN
 
-    places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
-    return next((path for path in places if (path / "config.json").is_file()), None)
+    def find() -> str | None:
+        places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
+        return next((str(path) for path in places if (path / "config.json").is_file()), None)
+
+    found = from_first(find)
+    return None if found is None else Path(found)
 
 
 def output(args: Args, data: OwnData) -> Path:
@@ -267,7 +282,13 @@ def run(
     task = (model, data.dataset, config)
     if len(args.seeds) > 1:
         return run_seeds(
-            *task, args.seeds, out / RUN, resume=args.resume, console=console, track=track
+            *task,
+            args.seeds,
+            out / RUN,
+            resume=args.resume,
+            console=console,
+            one_per_host=args.one_per_host,
+            track=track,
         )
     trackers = track(out, data.dataset.name)
     try:

@@ -15,6 +15,7 @@ from ttm_jax.engine.estimate import Estimate
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
+from ttm_jax.hosts.scope import is_first
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
 from ttm_jax.report.checkpoints.model_card import write_card
@@ -104,7 +105,7 @@ def write_results(
     }
     if len(results) > 1:
         summary["seeds"] = summarise(results)
-    if jax.process_index() == 0:
+    if is_first():
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(out / "matchings.jsonl", text)
         write_text(out / "matchings.csv", as_csv(answer_rows(results, data.folder)))
@@ -122,7 +123,7 @@ def write_page_of(out: Path) -> Path:
     from ttm_jax.report.run_data import read_experiments
 
     path = out / "report.html"
-    if jax.process_index() == 0:
+    if is_first():
         names = {source: name for name, source in MODELS.items()}
         write_page(read_experiments([out / RUN]), path, models=names)
     return path

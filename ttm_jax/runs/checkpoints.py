@@ -20,8 +20,8 @@ import orbax.checkpoint as ocp
 
 from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
+from ttm_jax.hosts import messages, scope
 from ttm_jax.runs.failed_save import one_error
-from ttm_jax.training.sharding import wait_for_all
 from ttm_jax.weights.orbax_failures import check_tree, only_the_error
 
 Tree = Any
@@ -46,16 +46,26 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
         self.folder, self.keep, self.run = folder.absolute(), keep, run
+        if scope.is_alone():  # orbax would do it for all processes
+            self.folder.mkdir(parents=True, exist_ok=True)
         with only_the_error():
             self._manager = ocp.CheckpointManager(
                 self.folder,
                 item_names=("state", "record"),
                 options=ocp.CheckpointManagerOptions(
-                    create=True,
-                    cleanup_tmp_directories=True,
+                    create=not scope.is_alone(),
+                    cleanup_tmp_directories=scope.is_first(),
                     enable_async_checkpointing=False,
+                    multiprocessing_options=self._processes(),
                 ),
             )
+
+    def _processes(self) -> ocp.options.MultiprocessingOptions:
+        """Who takes part: all hosts, or this one with a run of its own."""
+        if not scope.is_alone():
+            return ocp.options.MultiprocessingOptions()
+        me = jax.process_index()
+        return ocp.options.MultiprocessingOptions(me, {me}, f"ttm_jax_{me}")
 
     def save(
         self, step: int, state: Tree, record: dict[str, Any], spare: frozenset[int] = frozenset()
@@ -129,10 +139,10 @@ class Checkpoints:
             CheckpointWarning,
             stacklevel=3,
         )
-        if jax.process_index() == 0:
+        if scope.is_first():
             place.parent.mkdir(exist_ok=True)
             (self.folder / str(step)).rename(place)
-        wait_for_all("damaged checkpoint is set aside")
+        messages.wait_for_all()
         with only_the_error():
             self._manager.reload()
 

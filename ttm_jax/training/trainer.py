@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt32
 
 from ttm_jax.config import Placement
+from ttm_jax.hosts import scope
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.training import sharding
 from ttm_jax.training.optimizer import AdamState, AdamW
@@ -99,7 +100,7 @@ class Trainer:
         """Fresh optimizer state; parameters and state placed on the mesh."""
         place = partial(sharding.param_shardings, mesh=self.task.mesh, placement=self.placement)
         # The loop gives its input away: work on a copy that nobody else holds.
-        trained = jax.tree.map(jnp.copy, sharding.put(trained, place(trained)))
+        trained = jax.tree.map(jnp.copy, sharding.put(trained, place(trained), "parameters"))
         shapes = jax.eval_shape(self.optimizer.init, trained)
         zeros = jax.tree.map(
             lambda x, where: jnp.zeros(x.shape, x.dtype, device=where), shapes, place(shapes)
@@ -167,7 +168,7 @@ def _next_size(size: int, seconds: float) -> int:
 
     The hosts of a pod have clocks of their own but must make the same calls: there it is fixed.
     """
-    if jax.process_count() > 1:
+    if scope.count() > 1:
         return STEPS_PER_CALL_ON_A_POD
     if seconds < SECONDS_PER_CALL / 2:
         return size * 2
