@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.experiments import EXPERIMENTS, Arm, Experiment
-from experiments._flags import Flags, check, root_of
+from experiments._flags import Flags, check, root_of, start
 from experiments._load import Data, load_data, load_model, model_source
 from experiments._settings import (
     apply_flags,
@@ -24,12 +24,12 @@ from experiments._settings import (
     differences,
     ignore_computation,
 )
+from ttm_jax.buckets import shown
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.paper import find_result
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json, write_json, write_text
-from ttm_jax.hosts.join import join
 
 if TYPE_CHECKING:
     from ttm_jax.engine.model import Model
@@ -95,8 +95,8 @@ def main(experiment: Experiment, about: str | None) -> None:
 def run_experiment(experiment: Experiment, flags: Flags, correction: bool = True) -> None:
     """Run or resume every arm, then show all rows together."""
     check(flags)
+    flags = start(flags)
     plans = make_plans(experiment, flags, correction)
-    join(flags.hosts)
     if flags.dry_run:
         show_outlooks(plans)
         return
@@ -201,7 +201,7 @@ def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
     flags, preset, config = plan.flags, plan.arm.preset, plan.config
     title = f"{plan.experiment.name} {plan.arm.label}"
     with Console("quiet" if flags.quiet else "auto") as console:
-        console.say(f"{title}: {len(data.dataset)} groups, {plan.source}, in {plan.folder}")
+        console.say(f"{title}: {len(data.dataset)} groups, {plan.source}, in {shown(plan.folder)}")
         results = run_seeds(
             model,
             data.dataset,
@@ -245,4 +245,4 @@ def finish(rows: "Sequence[Comparison]", root: Path, experiment: Experiment, sev
         write_text(root / "results.md", markdown(rows))
         write_text(root / "results.csv", csv_text(rows))
     print_comparison(rows, f"{experiment.name} ({experiment.where})")
-    print(f"run folders and checkpoints: {root}")
+    print(f"run folders and checkpoints: {shown(root)}")

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Literal
 
 from configs.experiments import EXPERIMENTS, GPT, WHERE
 from experiments._checks import check_names
-from experiments._flags import Flags, check, root_of
+from experiments._flags import Flags, check, root_of, start
 from experiments._paper import Plan, make_plans, run_plans, show_outlooks
+from ttm_jax.buckets import shown
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.data.paper import paper_results
 from ttm_jax.errors import InputError
-from ttm_jax.hosts.join import join
 
 if TYPE_CHECKING:
     from ttm_jax.report.tables.verdict import Comparison
@@ -56,7 +56,7 @@ def main() -> int | None:
     args = parse(Args, sys.argv[1:], "python -m experiments.reproduce", __doc__)
     check(args)
     check_names("--rows", args.rows, names_in(args.table))
-    join(args.hosts)
+    args = start(args)
     if args.check:
         from experiments._check import run_check
 
@@ -82,7 +82,7 @@ def main() -> int | None:
             write_table(table, rows, root, args.small)
         write_table(table, rows, root, args.small)
         show_table(table, rows)
-    print(f"tables and run folders: {root}")
+    print(f"tables and run folders: {shown(root)}")
     if failed:
         raise InputError(f"these rows are missing, see above: {', '.join(failed)}")
     return None

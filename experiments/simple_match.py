@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from configs.experiments import SIMPLE_MATCH
 from experiments._checks import check_at_least
-from experiments._flags import Flags, check, root_of
+from experiments._flags import Flags, check, root_of, start
 from experiments._load import Data, load_data, load_model
 from experiments._paper import Plan, make_plans, open_folder, show_outlooks
 from experiments._raw import name_of_data, name_of_model
+from ttm_jax.buckets import shown
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import parse
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json
-from ttm_jax.hosts.join import join
 from ttm_jax.hosts.shared import write_json, write_text
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def main() -> None:
     args = parse(Args, sys.argv[1:], "python -m experiments.simple_match", __doc__)
     check(args)
     check_at_least("--max-epochs", args.max_epochs)
+    args = start(args)
     plans = make_plans(SIMPLE_MATCH.only(args.row), args)
-    join(args.hosts)
     if args.dry_run:
         show_outlooks(plans)
         return
@@ -76,7 +76,7 @@ def main() -> None:
             rows.append(row_of(plan, data, seed, found))
             write_text(root / "results.md", markdown(rows))
     print(markdown(rows), end="")
-    print(f"also in {root}/results.md")
+    print(f"also in {shown(root)}/results.md")
 
 
 def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import shown, working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Schedule
@@ -79,7 +80,7 @@ def main() -> None:
         if getattr(args, name) is not None:
             config = replace(config, **{name: getattr(args, name)})
     name = f"{args.variant}_{args.model.replace('/', '_')}_{args.matching}"
-    folder = args.run_dir or Path("runs/small") / name
+    folder = working_folder(args.run_dir or Path("runs/small") / name)
     with Console("quiet" if args.quiet else "auto") as console:
         results = run_variant(
             args.variant,
@@ -97,7 +98,7 @@ def main() -> None:
         )
     row = world_row(args.variant, args.model, args.matching, results)
     print_rows([row], f"Test-Time Matching on {args.variant}")
-    print(f"run folder and checkpoints: {folder}")
+    print(f"run folder and checkpoints: {shown(folder)}")
 
 
 if __name__ == "__main__":

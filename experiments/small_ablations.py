@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.hosts.join import Hosts, join
@@ -47,6 +48,7 @@ def main() -> None:
     check_at_least("--groups", args.groups)
     check_at_least("--iterations", args.iterations)
     join(args.hosts)
+    args = replace(args, run_dir=working_folder(args.run_dir))
     from ttm_jax.data import world
     from ttm_jax.engine.simple_match import simple_match
     from ttm_jax.hosts.shared import write_json, write_text

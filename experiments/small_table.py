@@ -8,11 +8,12 @@ runs/small/table.md and table.json. Long: see the README for how long it took.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.hosts.join import Hosts, join
@@ -46,6 +47,7 @@ def main() -> None:
     from ttm_jax.config import Matching
 
     join(args.hosts)
+    args = replace(args, run_dir=working_folder(args.run_dir))
     from ttm_jax.data import world
     from ttm_jax.hosts.shared import write_json, write_text
     from ttm_jax.report.tables.result_row import markdown, print_rows, world_row

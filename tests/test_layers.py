@@ -13,7 +13,7 @@ LAYERS = (
     ("fault_points", "plain_text", "progress_bar"),
     ("errors",),
     ("limits",),
-    ("config", "files"),
+    ("config", "files", "buckets"),
     ("hosts",),
     ("matching", "inputs", "models"),
     ("data", "weights", "training"),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ttm_jax.buckets import fetched, working_folder
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.config import Matching, Prior, Schedule, Train, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
@@ -113,9 +114,11 @@ def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
     join(args.hosts)
+    if args.out is not None:
+        args = replace(args, out=working_folder(args.out))
     data = read_own_data(
-        args.data,
-        args.captions,
+        fetched(args.data),
+        None if args.captions is None else fetched(args.captions),
         image_column=args.image_column,
         caption_column=args.caption_column,
     )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 
+from ttm_jax import buckets
+from ttm_jax.cli.compile_cache import keep_compiled
 from ttm_jax.cli.huge_pages import restart_with_huge_pages
 from ttm_jax.cli.interrupts import acknowledged_interrupts
 from ttm_jax.errors import InputError, NonFinite
@@ -32,6 +34,7 @@ def run(main: Callable[[], int | None]) -> None:
     On several hosts the first one says it, and all of them end.
     """
     restart_with_huge_pages()
+    keep_compiled()
     with acknowledged_interrupts(), plain_warnings():
         code = _code_of(main)
         ending.finish()
@@ -55,6 +58,7 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = main()
+        buckets.push()
     except InputError as error:
         code = _refuse(str(error))
     except NonFinite as error:

@@ -14,13 +14,14 @@ import jax
 import numpy as np
 from flax.traverse_util import flatten_dict
 
+from ttm_jax import buckets
 from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.engine.alarm import worth_keeping
 from ttm_jax.engine.pseudo_labels import Induced, PseudoLabels, choose, induce
 from ttm_jax.fault_points import fault_point
 from ttm_jax.hosts import messages, scope
-from ttm_jax.hosts.shared import check_shared
+from ttm_jax.hosts.shared import check_shared, sync
 from ttm_jax.runs.checkpoints import Checkpoints, CheckpointWarning
 from ttm_jax.runs.folder import RunFolder
 from ttm_jax.runs.identity import array_checksum, fingerprint, identity, plain
@@ -184,6 +185,7 @@ class Run:
             if labels is not None:
                 rows = ledger_rows(iteration, self.dataset, labels, self.config.matching)
                 self._folder.add_ledger(list(rows))
+            buckets.push()  # before the checkpoint that relies on it
         return row
 
     def save(self, iteration: int, state: TrainState) -> None:
@@ -211,7 +213,7 @@ class Run:
             kind = self.config.matching
             rows = matching_rows(self.dataset, induce(self.scores[-1], kind), kind)
             self._folder.finish(list(rows), summary)
-        messages.wait_for_all()  # others read it too
+        sync()  # others read it too
         self.close()
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from ttm_jax.engine.ttm import run_ttm
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
 from ttm_jax.hosts import scope
+from ttm_jax.hosts.shared import share
 from ttm_jax.matching.spread import spread
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
@@ -134,7 +135,7 @@ def _side_by_side(
     with ThreadPoolExecutor(len(places)) as pool:
         for job in [pool.submit(run, number) for number in mine]:
             job.result()
-    messages.wait_for_all()
+    share()
     for number in sorted(set(range(len(seeds))) - set(mine)):
         run(number, writes=False)
     return [results[number] for number in range(len(seeds))]

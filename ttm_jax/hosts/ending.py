@@ -3,9 +3,10 @@
 import os
 import sys
 import traceback
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Together(Protocol):
     """What `watch.Watch` does at the end."""
 

@@ -10,7 +10,7 @@ Hosts = Literal["auto", "off"]
 
 # JAX reads the first by itself; launchers and its documentation use the other two names as well.
 _ADDRESS, _COUNT, _INDEX = "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
-_TIMEOUT = "TTM_JAX_HOSTS_TIMEOUT"  # seconds to wait for the other hosts
+_TIMEOUT = "TTM_JAX_HOSTS_TIMEOUT"
 _OFF = "--hosts off runs on this host alone"
 
 
@@ -105,7 +105,7 @@ def _initialize(told: dict[str, Any]) -> bool:
     """Whether there is a program of several processes, or could be."""
     import jax
 
-    seconds = _timeout()
+    seconds = timeout()
     try:
         jax.distributed.initialize(**told, initialization_timeout=seconds)
     except ValueError as error:
@@ -125,7 +125,8 @@ def _initialize(told: dict[str, Any]) -> bool:
     return True
 
 
-def _timeout() -> int:
+def timeout() -> int:
+    """Seconds to wait for the other hosts."""
     text = os.environ.get(_TIMEOUT, "300")
     if not text.isdecimal() or not int(text):
         raise InputError(f"{_TIMEOUT} is {text!r}; expected a whole number of seconds")

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from ttm_jax.buckets import shown
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.own_data import OwnData
@@ -160,9 +161,9 @@ def result_text(summary: dict[str, Any], out: Path, page: Path | None = None) ->
                 + _over_seeds(summary, name)
             )
     names = f"matchings.csv, matchings.jsonl, {MODEL}/ (load_model or transformers), summary.json"
-    lines.append(f"finished; {out}: {names}, {RUN}/")
+    lines.append(f"finished; {shown(out)}: {names}, {RUN}/")
     if page is not None:
-        lines.append(f"a page to look at: {page}")
+        lines.append(f"a page to look at: {shown(page)}")
     return "\n".join(lines)
 
 

@@ -17,7 +17,9 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath
 
+from ttm_jax import buckets
 from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
 from ttm_jax.hosts import messages, scope
@@ -45,7 +47,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
-        self.folder, self.keep, self.run = folder.absolute(), keep, run
+        self.folder, self.keep, self.run = _place(folder), keep, run
         if scope.is_alone():  # orbax would do it for all processes
             self.folder.mkdir(parents=True, exist_ok=True)
         with only_the_error():
@@ -183,12 +185,13 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
     Nothing is written. A run may be writing to the folder at the same time: only complete steps are
     considered.
     """
-    steps = saved_steps(folder)
+    place = _place(folder)
+    steps = saved_steps(place)
     if not steps or (step is not None and step not in steps):
         asked = "" if step is None else f" {step}"
         found = ", ".join(map(str, steps)) or "none"
         raise InputError(f"{folder} has no checkpoint{asked}; available: {found}")
-    item = folder.absolute() / str(steps[-1] if step is None else step) / "state"
+    item = place / str(steps[-1] if step is None else step) / "state"
     abstract = jax.tree.map(_abstract, like)
     try:
         with only_the_error(), ocp.PyTreeCheckpointer() as reader:
@@ -207,7 +210,13 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
         raise
 
 
-def saved_steps(folder: Path) -> list[int]:
+def _place(folder: Path) -> Any:
+    """Where checkpoints are: here, or in the bucket that the folder is a copy of."""
+    address = buckets.stored_at(folder)
+    return folder.absolute() if address is None else epath.Path(address)
+
+
+def saved_steps(folder: Any) -> list[int]:
     """The complete steps in a checkpoint folder; unfinished ones have other names."""
     if not folder.is_dir():
         return []
