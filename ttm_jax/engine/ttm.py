@@ -26,6 +26,7 @@ from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, induce, right_uni
 from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
 from ttm_jax.errors import InputError, NonFinite
+from ttm_jax.hosts import scope
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
 from ttm_jax.runs.signals import StopFlag
@@ -197,7 +198,7 @@ def run_ttm(
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, task, resume=resume)
-            if run.path is not None and jax.process_index() == 0:
+            if run.path is not None and scope.is_first():
                 save_pictures(run.path, grouped)
             state = _drive(loop, run, position, grouped, console, trackers, stop)
             run.finish(_summary(run, seed))
