@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ttm_jax.buckets import fetched, working_folder
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.config import Matching, Prior, Schedule, Train, TTMConfig, check_seeds
+from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
@@ -80,8 +80,10 @@ class Args:
     captions than one, ttm diagnose says whether removing it helps."""
     schedule: Annotated[Schedule | None, option("NAME", "linear")] = None
     """How the threshold decays: linear or cosine (constant and ascending are for comparison)."""
-    train: Annotated[Train | None, option("PART", "all")] = None
-    """What is trained: all, image, text, heads or lora."""
+    train: Annotated[str | None, option("PART", "all")] = None
+    """What is trained: all, image, text, heads, last:N (the last N blocks and the heads), lora, or
+    combined, as in text:last:2 and lora:last:2. What is frozen is computed once: last:2 makes a
+    training step several times cheaper."""
     augment: Switch = False
     """Train on random crops; not advisable where position or the edge of the image matters."""
     seeds: tuple[int, ...] = (0,)
@@ -250,6 +252,18 @@ def begun(out: Path) -> Path | None:
     return None if found is None else Path(found)
 
 
+def refuse_foreign_model(out: Path) -> None:
+    """Say before the training that its result would have no place."""
+    from ttm_jax.report.checkpoints.adapted_model import holds_files
+    from ttm_jax.runs.locate import MODEL
+
+    if begun(out) is None and holds_files(out / MODEL):
+        raise InputError(
+            f"{out / MODEL} exists already, and {out} holds no run that it could be from; move it "
+            "away, or give another folder with --out"
+        )
+
+
 def output(args: Args, data: OwnData) -> Path:
     return args.out or Path("runs") / f"adapt_{data.dataset.name}"
 
@@ -261,6 +275,7 @@ def adapt(
     from ttm_jax.runs.console import Console
 
     out = output(args, data)
+    refuse_foreign_model(out)
     with Console("quiet" if args.quiet else "auto") as console:
         results = run(args, model, data, config, out, console)
     summary = write_results(out, data, config, results)
@@ -294,6 +309,8 @@ def run(
             resume=args.resume,
             console=console,
             one_per_host=args.one_per_host,
+            donate=True,
+            keep_models="first",
             track=track,
         )
     trackers = track(out, data.dataset.name)
@@ -306,6 +323,7 @@ def run(
                 resume=args.resume,
                 console=console,
                 trackers=trackers,
+                donate=True,
             )
         ]
     finally:

@@ -9,8 +9,8 @@ from typing import Any
 def return_free_memory() -> None:
     """Give freed memory back to the system; glibc keeps half a gigabyte after compiling a step.
 
-    It lies in pieces that the large arrays of a step do not fit into, so the peak would be higher by
-    that much. Nothing happens where the C library is another one.
+    It lies in pieces that the large arrays of a step do not fit into, so the peak would be higher
+    by that much. Nothing happens where the C library is another one.
     """
     library = _library()
     if library is not None and hasattr(library, "malloc_trim"):
