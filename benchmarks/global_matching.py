@@ -4,9 +4,9 @@
     python benchmarks/global_matching.py --sizes 100000 --dense-up-to 0
 
 The embeddings have what real collections have and random numbers do not: clusters of similar
-pictures, near-duplicates, and hubs (captions that are close to everything). Each measurement runs in
-its own process, for its peak memory; the solvers take turns, so that other work on the machine
-disturbs all of them alike. Wall and CPU time are given, because a busy machine stretches the former.
+pictures, near-duplicates, and hubs (captions that are close to everything). Each measurement runs
+in its own process, for its peak memory; the solvers take turns, so that other work on the machine
+disturbs all of them alike. Wall and CPU time are given: a busy machine stretches the former.
 """
 
 import json
@@ -34,8 +34,8 @@ def collection(n: int, dimension: int, seed: int = 0, equal: float = 0.0) -> Emb
 
     A pair shares a point near the centre of a cluster of about 50; both sides add noise, so that a
     picture has many captions that could be its own. One picture in ten is a near-duplicate of
-    another, and one caption in a hundred is a hub. Of the captions, the share `equal` is one and the
-    same sentence.
+    another, and one caption in a hundred is a hub. Of the captions, the share `equal` is one
+    sentence.
     """
     rng = np.random.default_rng(seed)
 
@@ -45,9 +45,7 @@ def collection(n: int, dimension: int, seed: int = 0, equal: float = 0.0) -> Emb
     centres = normal(max(2, n // 50), dimension)
     points = centres[rng.integers(0, len(centres), n)] + 0.5 * normal(n, dimension)
     copies = rng.choice(n, n // 10, replace=False)
-    points[copies] = points[rng.integers(0, n, len(copies))] + 0.05 * normal(
-        len(copies), dimension
-    )
+    points[copies] = points[rng.integers(0, n, len(copies))] + 0.05 * normal(len(copies), dimension)
     noise = 0.25 * np.sqrt(dimension) / 8  # so that the share of right pairs is that of a model
     images, texts = (_unit(points + noise * normal(n, dimension)) for _ in range(2))
     hubs = rng.choice(n, n // 100, replace=False)
@@ -131,7 +129,18 @@ def compare(
 ) -> None:
     """A table over sizes, and the exponents of time and memory."""
     table = Table(box=SIMPLE_HEAD, title=f"n images to n captions, {dimension} dimensions")
-    for name in ("n", "solver", "wall s", "CPU s", "peak GB", "rounds", "pairs", "proved", "unique", "total"):  # noqa: E501
+    for name in (
+        "n",
+        "solver",
+        "wall s",
+        "CPU s",
+        "peak GB",
+        "rounds",
+        "pairs",
+        "proved",
+        "unique",
+        "total",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     measured: dict[str, list[tuple[int, float, float]]] = {}
     for n in sizes:
@@ -193,7 +202,9 @@ def main(
     for share in equal:
         for n in sizes:
             found = run("certified", n, dimension, share)
-            console.print(f"{n:,}, {share:.0%} equal captions: {json.dumps(found)}", highlight=False)
+            console.print(
+                f"{n:,}, {share:.0%} equal captions: {json.dumps(found)}", highlight=False
+            )
 
 
 if __name__ == "__main__":

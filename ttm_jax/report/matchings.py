@@ -66,9 +66,17 @@ def _pair_lines(
             "matched": None if caption is None else dataset.captions[block.text_index[0, caption]],
             "similarity": new["similarity"],
             "unique": new["unique"],
+            **_runner_up(dataset, block, new),
             "before": earlier,
             **truth,
         }
+
+
+def _runner_up(dataset: GroupedDataset, block: Block, row: dict) -> dict[str, Any]:
+    """The best other caption; runs of earlier versions have not written it."""
+    other = row.get("runner_up", -1)
+    text = None if other < 0 else dataset.captions[block.text_index[0, other]]
+    return {"runner_up": text}
 
 
 def _known(matching: list[int]) -> list[int | None]:

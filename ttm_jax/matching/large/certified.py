@@ -1,7 +1,7 @@
 """The best assignment of all images and captions with a proof, without their matrix of scores.
 
-1. Take the best few captions of each image and images of each caption, and some pairs with which an
-   assignment is possible at all.
+1. Take the best few captions of each image and images of each caption, and some pairs with which
+   an assignment is possible at all.
 2. Solve the assignment on these pairs (`transport.py`), which gives every image and caption a price.
 3. Compare all pairs with their prices (`search.py`). If no pair is cheaper than its prices, the
    assignment is the best of all. Otherwise add such pairs, and go back to 2.
@@ -133,13 +133,20 @@ class _Problem:
         self.texts: Distinct = distinct(np.asarray(given.texts))
         images, texts = given.shape
         self._start = start
-        if start is not None and start.matching.shape == (images,) and len(start.text_price) == texts:
+        if (
+            start is not None
+            and start.matching.shape == (images,)
+            and len(start.text_price) == texts
+        ):
             self._image_price = _of_nodes(self.images, start.image_price)
             self._text_price = _of_nodes(self.texts, start.text_price)
             image = np.flatnonzero(start.matching != UNMATCHED)
             text = start.matching[image].astype(np.int64)
         else:
-            self._image_price, self._text_price = np.zeros(len(self.images)), np.zeros(len(self.texts))
+            self._image_price, self._text_price = (
+                np.zeros(len(self.images)),
+                np.zeros(len(self.texts)),
+            )
             # Never the diagonal: it is the truth of benchmarks.
             larger = max(images, texts)
             short = np.arange(min(images, texts))
@@ -265,7 +272,9 @@ class _Problem:
         return RowSummary(
             first=text[begin[s.first]].astype(np.int32)[of],
             first_score=s.first_score[of],
-            second=np.where(second < 0, -1, text[np.minimum(place, len(text) - 1)]).astype(np.int32)[of],
+            second=np.where(second < 0, -1, text[np.minimum(place, len(text) - 1)]).astype(
+                np.int32
+            )[of],
             second_score=second_score.astype(np.float32)[of],
             log_total=s.log_total[of],
         )

@@ -45,6 +45,23 @@ class Embeddings:
         """Of the scores."""
         return np.dtype(np.float32)
 
+    def dense(self) -> np.ndarray:
+        """The matrix of all scores, the same numbers to the last bit as in the tiles."""
+        from ttm_jax.matching.large.tiles import Tiles
+
+        scores = np.empty(self.shape, np.float32)
+        tiles = Tiles(self)
+        for tile in tiles:
+            part = scores[tile.row : tile.row + tiles.height, tile.column :][:, : tiles.width]
+            part[:] = np.asarray(tile.scores)[: part.shape[0], : part.shape[1]]
+        return scores
+
+    def within(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Scores of small groups: `rows[group, image]` with `columns[group, text]`."""
+        images, texts = np.asarray(self.images)[rows], np.asarray(self.texts)[columns]
+        products = np.einsum("gie,gte->git", images, texts)
+        return (products * np.float32(self.scale) + np.float32(self.bias)).astype(np.float32)
+
     def checked(self) -> "Embeddings":
         """The same, if the arrays are what they should be.
 
@@ -59,7 +76,9 @@ class Embeddings:
                     "and at least one of each"
                 )
             if np.dtype(values.dtype).kind in "cOSUbM":
-                raise InputError(f"embeddings of {name} are of type {values.dtype}; expected float32")
+                raise InputError(
+                    f"embeddings of {name} are of type {values.dtype}; expected float32"
+                )
             if not np.isfinite(np.asarray(values)).all():
                 raise InputError(f"embeddings of {name} contain NaN or infinity")
         if self.images.shape[1] != self.texts.shape[1]:

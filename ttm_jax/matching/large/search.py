@@ -1,7 +1,7 @@
 """A pass over all pairs that looks for what the prices do not allow: the proof of an optimum.
 
-Devices compute in float32. They point out every part of a row in which something may be at its price
-or below it; those few are computed again here, without rounding.
+Devices compute in float32. They point out every part of a row in which something may be at its
+price or below it; those few are compared again here, without rounding.
 """
 
 from dataclasses import dataclass

@@ -121,7 +121,9 @@ class _RowCollector:
     def take(self, tile: Any, maxima: tuple[Any, ...], statistics: tuple[Any, ...]) -> None:
         if self._line and self._line[0][0].row != tile.row:
             self.close()
-        self._line.append((tile, [np.asarray(x) for x in maxima], [np.asarray(x) for x in statistics]))
+        self._line.append(
+            (tile, [np.asarray(x) for x in maxima], [np.asarray(x) for x in statistics])
+        )
 
     def close(self) -> None:
         """Reduce the tiles of one line."""

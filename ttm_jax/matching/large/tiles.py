@@ -1,8 +1,9 @@
 """Scores of all images with all captions, a tile at a time, on the devices that the model is on.
 
-The only file of `matching` that imports JAX; it is imported when there is too much for a matrix. One
-compiled program computes every tile, so that a pair has the same score, to the last bit, whenever it
-is looked at. Other programs reduce a tile where it is; only what they find goes to the host.
+The only file of `matching` that imports JAX; it is imported when there is too much for a matrix.
+One compiled program computes every tile, so that a pair has the same score, to the last bit,
+whenever it is looked at. Other programs reduce a tile where it is; only what they find goes to the
+host.
 """
 
 from collections import deque
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Int64
+from jaxtyping import Array, Float, Float32, Int, Int32, Int64
 
 from ttm_jax.matching.large.embeddings import Embeddings
 
@@ -79,7 +80,9 @@ class Tiles:
 
     def column_maxima(
         self, tile: Tile, price: Float32[Array, " padded"]
-    ) -> tuple[Float32[Array, "part column"], Int32[Array, "part column"], Float32[Array, "part column"]]:  # noqa: E501
+    ) -> tuple[
+        Float32[Array, "part column"], Int32[Array, "part column"], Float32[Array, "part column"]
+    ]:
         """The same of each part of each column."""
         return _column_maxima(tile.scores, price, tile.row, self.part_height)
 
@@ -247,6 +250,3 @@ def _parts(scores: Float32[Array, "row column"], rows: Any, parts: Any, width: i
 @jax.jit
 def _elements(scores: Float32[Array, "row column"], rows: Any, columns: Any) -> Array:
     return scores[rows, columns]
-
-
-Mask = Bool[np.ndarray, "..."]

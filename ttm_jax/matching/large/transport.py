@@ -1,10 +1,10 @@
 """The cheapest way to carry supplies to demands along some arcs, exactly, and its prices.
 
 An assignment is a transport in which every supply and every demand is 1; equal images or captions
-are one node with more. The method is primal-dual: each phase finds the distance of every node to the
-nearest demand that is left (scipy's Dijkstra), adds it to the prices, and sends as much as possible
-along the arcs that now cost nothing (scipy's maximum flow). It can begin with any prices, so arcs
-that are added later need little work.
+are one node with more. The method is primal-dual: each phase finds the distance of every node to
+the nearest demand that is left (scipy's Dijkstra), adds it to the prices, and sends as much as
+possible along the arcs that now cost nothing (scipy's maximum flow). It can begin with any prices,
+so arcs that are added later need little work.
 
 Costs are whole numbers so small that float64 adds and subtracts them without rounding.
 """

@@ -15,12 +15,14 @@ from ttm_jax.data.unreadable_images import name_group
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.preprocess import ImageError
 from ttm_jax.inputs.tokenize import warn_identical
+from ttm_jax.matching.large.pair_scores import too_many
 from ttm_jax.models.transformer import Compute
 from ttm_jax.scorers.contrastive.crops import CropPool, large_size, pack
 from ttm_jax.scorers.contrastive.model import (
     ContrastiveModel,
     caption_totals,
     default_batch_size,
+    embeddings_of,
     encode,
     group_scores,
 )
@@ -60,6 +62,9 @@ class ContrastiveTask:
         state = variables(trained, self.initial.frozen)
         images = encode(model, "image", state, self.data.pixels, size, self.mesh)
         texts = encode(model, "text", state, self.data.tokens, size, self.mesh)
+        if self.global_matching and too_many(*self.dataset.blocks[0].shape):
+            whole = self.dataset.blocks[0]
+            return Scored((embeddings_of(model, state, images, texts, whole, self.mesh),))
         scores, further = (
             tuple(group_scores(model, state, images, texts, block, self.mesh) for block in part)
             for part in (self.dataset.blocks, blocks)
