@@ -29,7 +29,7 @@ def evaluate(
         return {}
     rates: dict[str, list[Rate]] = {}
     if kind == "global":
-        whole = scores[0] if isinstance(scores[0], PairScores) else scores[0][0]
+        whole: Any = scores[0] if isinstance(scores[0], PairScores) else scores[0][0]
         truth = dataset.ungrouped().blocks[0].truth
         assert truth is not None  # has_truth
         for name, rate in metrics.evaluate_global(whole, truth[0]).rates.items():

@@ -2,7 +2,7 @@
 
 1. Take the best few captions of each image and images of each caption, and some pairs with which
    an assignment is possible at all.
-2. Solve the assignment on these pairs (`transport.py`), which gives every image and caption a price.
+2. Solve the assignment on these pairs (`transport.py`): every image and caption gets a price.
 3. Compare all pairs with their prices (`search.py`). If no pair is cheaper than its prices, the
    assignment is the best of all. Otherwise add such pairs, and go back to 2.
 
@@ -25,6 +25,7 @@ from ttm_jax.matching.large.search import Found, Prices, Tight, search
 from ttm_jax.matching.large.survey import RowSummary, Survey, survey
 from ttm_jax.matching.large.transport import Transport
 
+_FARTHEST = 16  # prices to begin with, relative to the largest score: sums stay exact
 _CANDIDATES = 12  # per image and per caption in the first round
 
 
@@ -119,7 +120,7 @@ def assign_embeddings(
             Round(len(rounds) + 1, len(problem.transport.cost), found.count, gap, seconds)
         )
         on_round(rounds[-1])
-        if not found.count or seconds > limits.seconds or gap <= limits.gap:
+        if not found.count or seconds > limits.seconds or 0 < gap <= limits.gap:
             return problem.answer(found, tuple(rounds))
         problem.transport.add(found.rows, found.columns, found.cost, found.score)
 
@@ -132,29 +133,14 @@ class _Problem:
         self.images: Distinct = distinct(np.asarray(given.images))
         self.texts: Distinct = distinct(np.asarray(given.texts))
         images, texts = given.shape
-        self._start = start
-        if (
-            start is not None
-            and start.matching.shape == (images,)
-            and len(start.text_price) == texts
-        ):
-            self._image_price = _of_nodes(self.images, start.image_price)
-            self._text_price = _of_nodes(self.texts, start.text_price)
-            image = np.flatnonzero(start.matching != UNMATCHED)
-            text = start.matching[image].astype(np.int64)
-        else:
-            self._image_price, self._text_price = (
-                np.zeros(len(self.images)),
-                np.zeros(len(self.texts)),
-            )
-            # Never the diagonal: it is the truth of benchmarks.
-            larger = max(images, texts)
-            short = np.arange(min(images, texts))
-            other = (short + larger // 2) % larger
-            image, text = (short, other) if images <= texts else (other, short)
+        if start is None or (len(start.matching), len(start.text_price)) != (images, texts):
+            start = _anywhere(images, texts)
+        self._image_price = _of_nodes(self.images, start.image_price)
+        self._text_price = _of_nodes(self.texts, start.text_price)
+        image = np.flatnonzero(start.matching != UNMATCHED)
         self._feasible = (
             self.images.node_of[image].astype(np.int64),
-            self.texts.node_of[text].astype(np.int64),
+            self.texts.node_of[start.matching[image]].astype(np.int64),
         )
 
     def distinct_embeddings(self) -> Embeddings:
@@ -175,7 +161,8 @@ class _Problem:
         self.unit = math.frexp(self.largest)[1] + math.ceil(math.log2(8 * larger)) - 53
         images, texts = self.given.shape
         supply, demand = self.images.counts, self.texts.counts
-        price = np.rint(np.ldexp(-self._text_price, -self.unit))
+        hint = np.clip(self._text_price, -_FARTHEST * self.largest, _FARTHEST * self.largest)
+        price = np.rint(np.ldexp(-hint, -self.unit))
         if images < texts:  # what is left over goes to a source that likes all captions the same
             supply = np.append(supply, texts - images)
         if texts < images:
@@ -191,9 +178,9 @@ class _Problem:
             nodes = self.texts if images < texts else self.images
             every = np.arange(len(nodes))
             rest = np.full(len(every), len(self.images) if images < texts else len(self.texts))
-            both = (rest, every) if images < texts else (every, rest)
+            rows, columns = (rest, every) if images < texts else (every, rest)
             free = np.zeros(len(every))
-            self.transport.add(*both, free, free.astype(np.float32))
+            self.transport.add(rows, columns, free, free.astype(np.float32))
 
     def _add(self, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> None:
         self.transport.add(rows, columns, self.prices().cost(scores), scores)
@@ -278,6 +265,18 @@ class _Problem:
             second_score=second_score.astype(np.float32)[of],
             log_total=s.log_total[of],
         )
+
+
+def _anywhere(images: int, texts: int) -> Start:
+    """No prices, and some matching. It is never the diagonal, which is the truth of benchmarks."""
+    short, larger = np.arange(min(images, texts)), max(images, texts)
+    other = (short + larger // 2) % larger
+    matching = np.full(images, UNMATCHED, np.int32)
+    if images <= texts:
+        matching[short] = other
+    else:
+        matching[other] = short
+    return Start(np.zeros(images), np.zeros(texts), matching)
 
 
 def _of_nodes(nodes: Distinct, values: np.ndarray) -> np.ndarray:

@@ -229,7 +229,7 @@ def _column_maxima(
 def _statistics(
     scores: Float32[Array, "row column"], weight: Any, start: int | Array
 ) -> tuple[Array, ...]:
-    times = jax.lax.dynamic_slice_in_dim(weight, start, scores.shape[1])
+    times = jax.lax.dynamic_slice_in_dim(weight, start, scores.shape[1])[None]
     real = jnp.isfinite(times)
     seen = jnp.where(real, scores, -jnp.inf)
     first = seen.max(1)
