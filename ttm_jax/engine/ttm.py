@@ -358,7 +358,7 @@ def _result(loop: Loop, run: Run, state: TrainState, grouped: GroupedDataset) ->
     )
 
 
-def _simplest(blocks: tuple[np.ndarray, ...], one_group: bool = False) -> Any:
+def _simplest(blocks: tuple[Any, ...], one_group: bool = False) -> Any:
     """The array itself if there is only one shape, without the axis of a single big group."""
     if len(blocks) > 1:
         return blocks

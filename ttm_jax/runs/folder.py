@@ -134,7 +134,7 @@ class RunFolder:
 
     def load_scores(
         self, iteration: int, dataset: GroupedDataset, checksum: str
-    ) -> tuple[np.ndarray, ...]:
+    ) -> tuple[Any, ...]:
         """Load the scores of an iteration and check that they are those originally written."""
         found = []
         for block in dataset.blocks:

@@ -104,7 +104,7 @@ class PairScores:
         return cls(
             matching=matching,
             similarity=np.where(matching == UNMATCHED, np.float32(-np.inf), arrays["similarity"]),
-            unique=arrays["unique"].astype(bool),
+            unique=arrays["unique"] == 1,
             summary=RowSummary(
                 arrays["first"],
                 arrays["first_score"],
