@@ -18,13 +18,14 @@ from ttm_jax import buckets
 from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.engine.alarm import worth_keeping
+from ttm_jax.engine.global_scores import runner_ups
 from ttm_jax.engine.pseudo_labels import Induced, PseudoLabels, choose, induce
 from ttm_jax.fault_points import fault_point
 from ttm_jax.hosts import messages, scope
 from ttm_jax.hosts.shared import check_shared, sync
 from ttm_jax.runs.checkpoints import Checkpoints, CheckpointWarning
 from ttm_jax.runs.folder import RunFolder
-from ttm_jax.runs.identity import array_checksum, fingerprint, identity, plain
+from ttm_jax.runs.identity import fingerprint, identity, plain, scores_checksum
 from ttm_jax.runs.lock import FolderLock
 from ttm_jax.training.sharding import to_host
 from ttm_jax.training.task import Scores, Task
@@ -163,7 +164,7 @@ class Run:
             "iteration": iteration,
             "metrics": metrics,
             "seconds": seconds,
-            "scores": array_checksum(*scores),
+            "scores": scores_checksum(*scores),
             **(known or {}),
         }
         if labels is not None:
@@ -211,7 +212,7 @@ class Run:
     def finish(self, summary: dict[str, Any]) -> None:
         if self._folder is not None and self._writes:
             kind = self.config.matching
-            rows = matching_rows(self.dataset, induce(self.scores[-1], kind), kind)
+            rows = matching_rows(self.dataset, self.scores[-1], kind)
             self._folder.finish(list(rows), summary)
         sync()  # others read it too
         self.close()
@@ -249,12 +250,15 @@ def ledger_rows(
 
 
 def matching_rows(
-    dataset: GroupedDataset, induced: tuple[Induced, ...], kind: Matching
+    dataset: GroupedDataset, scores: Scores, kind: Matching
 ) -> Iterator[dict[str, Any]]:
-    """The matchings of the final model, one line per unit."""
-    for block, found in zip(dataset.blocks, induced, strict=True):
+    """The matchings of the final model, one line per unit; of a pair also the best other caption
+    of the image (-1 if there is none)."""
+    for block, values, found in zip(dataset.blocks, scores, induce(scores, kind), strict=True):
+        others = runner_ups(values, found.matching)[0] if kind == "global" else None
         for unit, row in enumerate(unit_rows(block.ids, found, kind)):
-            yield {**row, "unique": bool(found.unique[unit])}
+            other = {} if others is None else {"runner_up": int(others[unit])}
+            yield {**row, **other, "unique": bool(found.unique[unit])}
 
 
 def unit_rows(ids: tuple[str, ...], induced: Induced, kind: Matching) -> Iterator[dict[str, Any]]:
