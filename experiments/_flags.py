@@ -1,14 +1,19 @@
 """The flags that every experiment of the paper takes. Light: no jax here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import working_folder
 from ttm_jax.cli.options import Switch, option
 from ttm_jax.config import Placement
+from ttm_jax.hosts.join import Hosts, join
 
 Exif = Literal["on", "off", "as-published"]
+
+
+F = TypeVar("F", bound="Flags")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,11 @@ class Flags:
     """Refuse a folder that already holds a run, instead of resuming it."""
     one_per_device: Switch = False
     """Run the seeds side by side, one per device."""
+    one_per_host: Switch = False
+    """Run the seeds side by side, one per host, each on all devices of its host."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
     tensorboard: Switch = False
     """Write event files for TensorBoard into the run folders (extra `tensorboard`)."""
     wandb: Annotated[str | None, option("PROJECT")] = None
@@ -73,6 +83,12 @@ def check(flags: Flags) -> None:
     check_at_least("--limit", flags.limit)
     check_at_least("--iterations", flags.iterations)
     check_at_least("--epochs", flags.epochs)
+
+
+def start(flags: F) -> F:
+    """Find the other hosts, and where to work on a run folder that is in a bucket."""
+    join(flags.hosts)
+    return flags if flags.run_dir is None else replace(flags, run_dir=working_folder(flags.run_dir))
 
 
 def root_of(flags: Flags, name: str) -> Path:

@@ -13,7 +13,8 @@ LAYERS = (
     ("fault_points", "plain_text", "progress_bar"),
     ("errors",),
     ("limits", "trained_part"),
-    ("config", "files"),
+    ("config", "files", "buckets"),
+    ("hosts",),
     ("matching", "inputs", "models"),
     ("data", "weights", "training"),
     ("runs",),
@@ -30,6 +31,8 @@ FORBIDDEN = {
     "matching": {"jax", "flax", "optax", "orbax", "torch"},
     "inputs": {"jax", "flax", "optax", "orbax", "torch"},
 }
+# Blockwise scores of more pairs than a matrix holds; imported when there are that many.
+ALLOWED = {"ttm_jax/matching/large/tiles.py": {"jax"}}
 
 
 def modules() -> list[Path]:
@@ -74,7 +77,8 @@ def test_imports_point_down(path):
         there = target(name)
         if there is not None and there != here:
             assert LEVEL[there] < LEVEL[here], f"{path.relative_to(ROOT)} imports {name}"
-        assert name.split(".")[0] not in FORBIDDEN.get(here, ()), f"{path} imports {name}"
+        top, exceptions = name.split(".")[0], ALLOWED.get(str(path.relative_to(ROOT)), ())
+        assert top not in FORBIDDEN.get(here, ()) or top in exceptions, f"{path} imports {name}"
         assert name.split(".")[0] != "torch", f"{path}: PyTorch is for tests and benchmarks only"
 
 

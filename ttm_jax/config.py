@@ -88,6 +88,11 @@ class TTMConfig:
     prior: Prior = "none"
     """Remove from each score what its caption scores with other images: its mean, or its mean and
     its spread. Helps where groups have fewer images than captions (not in the paper)."""
+    match_seconds: float | None = None
+    """A global matching of very many pairs stops after this time with the best so far, and the log
+    says how far it may be from the optimum; None: no limit, it is proved."""
+    match_gap: float = 0.0
+    """It also stops if the total is proved to be at most this share below the optimum."""
     oracle: bool = False
     """Select exactly the correct matchings: the paper's skyline, which uses the labels."""
     lr: float = 1e-5
@@ -158,6 +163,12 @@ class TTMConfig:
             raise InputError("with tau_unit fraction, tau_1 and tau_T lie between 0 and 1")
         if self.coverage is not None and not 0 < self.coverage <= 1:
             raise InputError(f"coverage is {self.coverage}; expected more than 0, at most 1")
+        if self.match_seconds is not None and not self.match_seconds > 0:
+            raise InputError(
+                f"match_seconds is {self.match_seconds}; expected more than 0, or None"
+            )
+        if not 0 <= self.match_gap < 1:
+            raise InputError(f"match_gap is {self.match_gap}; expected 0 or more, and less than 1")
         if self.prior != "none" and self.matching == "global":
             raise InputError("removing the captions' prior needs groups, not a global matching")
         if self.first_precision is not None:

@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ttm_jax.buckets import fetched, working_folder
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.inputs.advice import Advice
 from ttm_jax.report.describe import describe
 
@@ -95,6 +97,11 @@ class Args:
     """Hugging Face folder or hub id that provides the tokenizer for an .npz."""
     strict: Switch = False
     """Do not train if the diagnosis (ttm diagnose) finds nothing that the model knows."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
+    one_per_host: Switch = False
+    """Run the seeds side by side, one per host, each on all devices of its host."""
     resume: Switch = True
     """Refuse a folder that already holds a run, instead of resuming it."""
     page: Switch = True
@@ -110,9 +117,12 @@ class Args:
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
+    join(args.hosts)
+    if args.out is not None:
+        args = replace(args, out=working_folder(args.out))
     data = read_own_data(
-        args.data,
-        args.captions,
+        fetched(args.data),
+        None if args.captions is None else fetched(args.captions),
         image_column=args.image_column,
         caption_column=args.caption_column,
     )
@@ -220,18 +230,26 @@ def with_rate(
 
 def rate_of_run(out: Path) -> float | None:
     """The learning rate of the run that this folder holds already."""
+    from ttm_jax.hosts.messages import from_first
     from ttm_jax.runs.read.identity import read_identity
 
     path = begun(out)
-    return None if path is None else float(read_identity(path)["config"]["lr"])
+    if path is None:
+        return None
+    return from_first(lambda: float(read_identity(path)["config"]["lr"]))
 
 
 def begun(out: Path) -> Path | None:
-    """The first run that this folder holds already."""
+    """The first run that this folder holds already; asked once, before this command adds one."""
+    from ttm_jax.hosts.messages import from_first
     from ttm_jax.runs.locate import RUN
 
-    places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
-    return next((path for path in places if (path / "config.json").is_file()), None)
+    def find() -> str | None:
+        places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
+        return next((str(path) for path in places if (path / "config.json").is_file()), None)
+
+    found = from_first(find)
+    return None if found is None else Path(found)
 
 
 def refuse_foreign_model(out: Path) -> None:
@@ -285,9 +303,16 @@ def run(
     task = (model, data.dataset, config)
     if len(args.seeds) > 1:
         return run_seeds(
-            *task, args.seeds, out / RUN, resume=args.resume, console=console, track=track,
-            donate=True, keep_models="first",
-        )  # fmt: skip
+            *task,
+            args.seeds,
+            out / RUN,
+            resume=args.resume,
+            console=console,
+            one_per_host=args.one_per_host,
+            donate=True,
+            keep_models="first",
+            track=track,
+        )
     trackers = track(out, data.dataset.name)
     try:
         return [

@@ -30,7 +30,8 @@ def evaluate(
         json: Print one JSON object instead of tables, and draw only if --figure is given.
         truth: Which caption belongs to which image: "auto" takes what the file says, otherwise
             "diagonal" (image i has caption i); "none" means unknown; or a .npy file.
-        global_: The file is one matrix of all images and captions, without groups. What
+        global_: The file is one matrix of all images and captions, without groups, or an .npz with
+            image_embeddings and text_embeddings, of which very many can be matched. What
             `ttm score --out` has written is recognised without it.
         figure: Where the figure of coverage and precision goes.
     """
@@ -40,7 +41,7 @@ def evaluate(
     data = read_score_file(file, matrix=global_)
     if figure is None and not json:
         figure = Path(f"{file.stem}_coverage.png")
-    report = report_global if data.scores.ndim == 2 else report_groups
+    report = report_global if len(data.scores.shape) == 2 else report_groups
     report(data, name=file.name, truth=truth, as_json=json, figure=figure)
 
 

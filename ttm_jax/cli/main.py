@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "adapt a small model to two small benchmarks; nothing to download",
     "diagnose": "estimate, without labels, what a model knows about your data",
     "adapt": "adapt a model to your own images and captions, without labels",
+    "match": "match images to captions with any checkpoint, without training",
     "score": "score images against captions with any checkpoint",
     "evaluate": "evaluate a file of scores from any model: every metric beside chance",
     "report": "write one HTML page about runs",

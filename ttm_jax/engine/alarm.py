@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ttm_jax.matching.large.pair_scores import PairScores
 from ttm_jax.training.task import Scores
 
 _FEW = 0.5  # of the variety of captions at the start
@@ -22,13 +23,20 @@ def caption_variety(scores: Scores, text_index: Sequence[np.ndarray]) -> float:
     """How many different captions the images prefer, in effect: the exponential of the entropy."""
     chosen = np.concatenate(
         [
-            np.take_along_axis(index, values.argmax(axis=2), axis=1).reshape(-1)
+            np.take_along_axis(index, _preferred(values), axis=1).reshape(-1)
             for values, index in zip(scores, text_index, strict=True)
         ]
     )
     counts = np.unique(chosen, return_counts=True)[1]
     shares = counts / counts.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def _preferred(scores: np.ndarray | PairScores) -> np.ndarray:
+    """The best caption of each image of each group, on its own."""
+    if isinstance(scores, PairScores):
+        return scores.summary.first[None]
+    return scores.argmax(axis=2)
 
 
 def alarm(rows: Sequence[Row]) -> Row | None:

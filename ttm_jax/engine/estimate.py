@@ -14,6 +14,7 @@ from ttm_jax.engine.diagnosis import first_tau
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.ttm import Loop
 from ttm_jax.training import memory_plan, sharding
+from ttm_jax.training.task import Scores
 
 LEAST_SAMPLE = 64  # units; fewer would give an unreliable threshold
 _STEPS = 4  # the first one includes compilation and is not counted
@@ -116,7 +117,7 @@ def take_sample(dataset: GroupedDataset, config: TTMConfig, count: int) -> Group
     return replace(dataset, blocks=(part,)).select([0])
 
 
-def _time_steps(loop: Loop, state: Any, scores: tuple[np.ndarray, ...]) -> tuple[float, float]:
+def _time_steps(loop: Loop, state: Any, scores: Scores) -> tuple[float, float]:
     """Seconds per step, and what the first one takes longer: it is compiled."""
     clock: list[tuple[int, float]] = []
     labels = loop.select(scores, 0.0)

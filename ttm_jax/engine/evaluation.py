@@ -7,42 +7,53 @@ import numpy as np
 from ttm_jax.config import Matching
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.matching import metrics
+from ttm_jax.matching.large.embeddings import Embeddings
+from ttm_jax.matching.large.pair_scores import PairScores
 from ttm_jax.matching.rate import Rate
 from ttm_jax.training.task import Scores
 
 
-def evaluate(scores: Scores, dataset: GroupedDataset, kind: Matching) -> dict[str, dict[str, Any]]:
+def evaluate(
+    scores: Scores,
+    dataset: GroupedDataset,
+    kind: Matching,
+    embeddings: Embeddings | None = None,
+) -> dict[str, dict[str, Any]]:
     """Every metric as {"percent", "count", "of", "chance"}; empty if the truth is unknown.
 
     `dataset` keeps its groups even for a global matching, whose scores are one big group: the paper
-    reports GroupScore there "with the extra knowledge of the group structure".
+    reports GroupScore there "with the extra knowledge of the group structure". Where the pairs are
+    too many for a matrix, the scores within groups come from `embeddings`.
     """
     if not dataset.has_truth:
         return {}
     rates: dict[str, list[Rate]] = {}
     if kind == "global":
-        whole = scores[0][0]
+        whole: Any = scores[0] if isinstance(scores[0], PairScores) else scores[0][0]
         truth = dataset.ungrouped().blocks[0].truth
         assert truth is not None  # has_truth
         for name, rate in metrics.evaluate_global(whole, truth[0]).rates.items():
             rates.setdefault(name, []).append(rate)
         if len(dataset) == 1:  # the data has no groups
             return {name: _together(parts) for name, parts in rates.items()}
-        scores = split_groups(whole, dataset)
+        scores = split_groups(whole if embeddings is None else embeddings, dataset)
     for values, block in zip(scores, dataset.blocks, strict=True):
         for name, rate in metrics.evaluate(values, block.truth).rates().items():
             rates.setdefault(name, []).append(rate)
     return {name: _together(parts) for name, parts in rates.items()}
 
 
-def split_groups(whole: np.ndarray, dataset: GroupedDataset) -> Scores:
-    """Extract the scores of each group from the matrix of all images and captions."""
+def split_groups(whole: np.ndarray | Embeddings, dataset: GroupedDataset) -> Scores:
+    """The scores of each group, from the matrix of all images and captions or from embeddings."""
     parts, row, column = [], 0, 0
     for block in dataset.blocks:
         count, (n_images, n_texts) = len(block), block.shape
         rows = row + np.arange(count * n_images).reshape(count, n_images)
         columns = column + np.arange(count * n_texts).reshape(count, n_texts)
-        parts.append(whole[rows[:, :, None], columns[:, None, :]])
+        if isinstance(whole, Embeddings):
+            parts.append(whole.within(rows, columns))
+        else:
+            parts.append(whole[rows[:, :, None], columns[:, None, :]])
         row, column = row + rows.size, column + columns.size
     return tuple(parts)
 

@@ -13,6 +13,7 @@ from ttm_jax.config import Prior, TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.errors import InputError
 from ttm_jax.matching.decoys import DRAWS, draw_partners
+from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.prior import remove_prior
 from ttm_jax.training.task import Scored, Scores, Task
 from ttm_jax.training.trainable import Flat
@@ -30,6 +31,8 @@ class Look:
     """As the model gives them; the same as `scores` if no prior is removed."""
     decoys: Scores | None = None
     """Of each block the decoys, treated like `scores`; None if there are none."""
+    embeddings: Embeddings | None = None
+    """What `scores` was matched from, if there are too many pairs for a matrix."""
 
 
 class Looker:

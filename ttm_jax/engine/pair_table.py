@@ -8,7 +8,9 @@ import numpy as np
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
+from ttm_jax.engine.global_scores import runner_ups
 from ttm_jax.engine.pseudo_labels import Induced, induce
+from ttm_jax.matching.large.pair_scores import PairScores
 
 
 def pair_table(
@@ -35,15 +37,21 @@ def pair_table(
     ):
         new = _blocks(matchings, one_group)[number]
         old = _blocks(before, one_group)[number]
-        shares = _shares(values, logits=config.tau_unit != "probability")
-        rows += _block_rows(dataset, block, values, shares, found, new, old, folder, one_group)
+        if isinstance(values, PairScores):
+            shares = values.confidence[None]
+        else:
+            every = _shares(values, logits=config.tau_unit != "probability")
+            own = np.maximum(new, 0)[:, :, None]
+            shares = np.take_along_axis(every, own, axis=2)[:, :, 0]
+        others = runner_ups(values, new)
+        rows += _block_rows(dataset, block, others, shares, found, new, old, folder, one_group)
     return rows
 
 
 def _block_rows(
     dataset: GroupedDataset,
     block: Block,
-    scores: np.ndarray,
+    others: np.ndarray,
     shares: np.ndarray,
     found: Induced,
     new: np.ndarray,
@@ -65,8 +73,8 @@ def _block_rows(
                 "group": block.ids[group],
                 "image": dataset.image_name(int(block.image_index[group, image]), folder),
                 "caption": text(chosen),
-                "confidence": None if chosen < 0 else float(shares[group, image, chosen]),
-                "runner_up": text(_runner_up(scores[group, image], chosen)),
+                "confidence": None if chosen < 0 else float(shares[group, image]),
+                "runner_up": text(int(others[group, image])),
                 "margin": float(found.confidence[unit]),
                 "unique": bool(found.unique[unit]),
                 "before": text(earlier),
@@ -78,12 +86,6 @@ def _block_rows(
             yield row
 
 
-def _runner_up(scores: np.ndarray, chosen: int) -> int:
-    """The best caption for this image besides the chosen one; -1 if there is no other."""
-    others = [caption for caption in np.argsort(-scores, kind="stable") if caption != chosen]
-    return int(others[0]) if others else -1
-
-
 def _shares(scores: np.ndarray, *, logits: bool) -> np.ndarray:
     if logits:
         powers = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True))
@@ -92,8 +94,10 @@ def _shares(scores: np.ndarray, *, logits: bool) -> np.ndarray:
     return np.divide(scores, total, out=np.zeros_like(scores), where=total > 0)
 
 
-def _blocks(values: Any, one_group: bool) -> tuple[np.ndarray, ...]:
+def _blocks(values: Any, one_group: bool) -> tuple[Any, ...]:
     """Undo what a result does to arrays of a single shape or a single group."""
     if isinstance(values, tuple):
         return values
+    if isinstance(values, PairScores):
+        return (values,)
     return (values[None],) if one_group else (values,)

@@ -12,8 +12,16 @@ from jaxtyping import Bool, Float, Int32
 from ttm_jax.config import Matching, TauUnit
 from ttm_jax.data.groups import Block
 from ttm_jax.errors import InputError
-from ttm_jax.matching.match import groups_right, match_global, match_groups, pairs_right
+from ttm_jax.matching.large.pair_scores import PairScores
+from ttm_jax.matching.match import (
+    global_matching,
+    groups_right,
+    match_global,
+    match_groups,
+    pairs_right,
+)
 from ttm_jax.matching.selection import select, select_global, tau_for_coverage
+from ttm_jax.training.task import Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +63,16 @@ class PseudoLabels:
         return tuple(block.matching for block in self.induced)
 
 
-def induce(scores: tuple[np.ndarray, ...], kind: Matching) -> tuple[Induced, ...]:
+def induce(scores: Scores, kind: Matching) -> tuple[Induced, ...]:
     """The best matching of every group, or of the single big group, with its confidence."""
     if kind == "global":
         if len(scores) != 1 or len(scores[0]) != 1:
             raise InputError("global matching needs a single group: call dataset.ungrouped() first")
-        found = match_global(scores[0][0])
+        whole = scores[0]
+        if isinstance(whole, PairScores):
+            found = global_matching(whole)
+        else:
+            found = match_global(whole[0])
         return (Induced(found.matching[None], found.similarity, found.unique),)
     induced = []
     for block in scores:

@@ -20,12 +20,17 @@ from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.engine.alarm import advice, alarm, caption_variety
 from ttm_jax.engine.diagnosis import blind_accuracy, estimates, first_tau
 from ttm_jax.engine.evaluation import evaluate
+from ttm_jax.engine.global_scores import assignment_of, count_not_finite, matched, round_text
 from ttm_jax.engine.look import Look, Looker, usual_decoys
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, induce, right_units
 from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
 from ttm_jax.errors import InputError, NonFinite
+from ttm_jax.hosts import scope
+from ttm_jax.matching.large.certified import Round
+from ttm_jax.matching.large.embeddings import Embeddings
+from ttm_jax.matching.large.pair_scores import PairScores
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
 from ttm_jax.runs.signals import StopFlag
@@ -49,13 +54,25 @@ class Loop:
         self.trainer = Trainer(task, adam, config.placement, widths)
         self.looker = Looker(task, dataset, config, usual_decoys(task, dataset, config))
 
-    def look(self, state: TrainState, iteration: int) -> Look:
-        """The scores of all groups and, where there are any, of their decoys."""
+    def look(
+        self,
+        state: TrainState,
+        iteration: int,
+        previous: Scores | None = None,
+        on_round: Callable[[Round], None] = lambda found: None,
+    ) -> Look:
+        """The scores of all groups and, where there are any, of their decoys.
+
+        `previous` are the scores of the iteration before, where a large matching begins.
+        """
         found = self.looker.look(state.trained)
-        bad = sum(int(np.sum(~np.isfinite(block))) for block in found.scores)
+        bad = count_not_finite(found.scores)
         if bad:
             raise NonFinite(f"{bad} scores of the model after iteration {iteration} are not finite")
-        return found
+        if not isinstance(found.scores[0], Embeddings):
+            return found
+        scores = matched(found.scores, self.config, previous, on_round)
+        return Look(scores, scores, None, found.scores[0])
 
     def thresholds(self, tau_1: float) -> np.ndarray:
         """tau of every iteration."""
@@ -197,7 +214,7 @@ def run_ttm(
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, task, resume=resume)
-            if run.path is not None and jax.process_index() == 0:
+            if run.path is not None and scope.is_first():
                 save_pictures(run.path, grouped)
             state = _drive(loop, run, position, grouped, console, trackers, stop)
             run.finish(_summary(run, seed))
@@ -218,11 +235,15 @@ def _drive(
 ) -> TrainState:
     """The remaining iterations."""
     config, state = loop.config, position.state
+
+    def on_round(found: Round) -> None:
+        console.status(round_text(found))
+
     if position.iteration < 0:
         began = time.perf_counter()
-        look = loop.look(state, 0)
+        look = loop.look(state, 0, on_round=on_round)
         tau_1 = first_tau(loop.dataset, look, config)
-        metrics = evaluate(look.scores, grouped, config.matching)
+        metrics = evaluate(look.scores, grouped, config.matching, look.embeddings)
         known = {"tau_1": tau_1, **known_without_labels(loop, look, tau_1)}
         run.log(0, look.scores, metrics, time.perf_counter() - began, known=known)
         run.save(0, state)
@@ -256,8 +277,8 @@ def _drive(
             run.save_partial(iteration, interrupted)
             raise stop.error(run.path) from interrupted
         position = Position(state, iteration)
-        look = loop.look(state, iteration)
-        metrics = evaluate(look.scores, grouped, config.matching)
+        look = loop.look(state, iteration, run.scores[-1], on_round)
+        metrics = evaluate(look.scores, grouped, config.matching, look.embeddings)
         next_tau = float(taus[min(iteration, config.iterations - 1)])
         known = known_without_labels(loop, look, next_tau)
         known["alarm"] = alarm([*run.rows, {"iteration": iteration, **known}])
@@ -282,6 +303,7 @@ def known_without_labels(loop: Loop, look: Look, tau: float) -> dict[str, Any]:
     """
     dataset, kind = loop.dataset, loop.config.matching
     known: dict[str, Any] = {"estimate": estimates(dataset, look, tau, loop.config)}
+    known |= assignment_of(look.scores)
     if kind == "global" or any(b.shape[0] < b.shape[1] for b in dataset.blocks):
         known["captions"] = caption_variety(
             look.scores, [block.text_index for block in dataset.blocks]
@@ -339,8 +361,10 @@ def _result(loop: Loop, run: Run, state: TrainState, grouped: GroupedDataset) ->
     )
 
 
-def _simplest(blocks: tuple[np.ndarray, ...], one_group: bool = False) -> Any:
+def _simplest(blocks: tuple[Any, ...], one_group: bool = False) -> Any:
     """The array itself if there is only one shape, without the axis of a single big group."""
     if len(blocks) > 1:
         return blocks
+    if isinstance(blocks[0], PairScores):
+        return blocks[0]
     return blocks[0][0] if one_group else blocks[0]

@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike
 from ttm_jax.matching.assignment import assign, match_large_group
 from ttm_jax.matching.checks import UNMATCHED, as_group_scores, as_score_matrix
 from ttm_jax.matching.exhaustive import MOST_MATCHINGS, count_matchings, match_exhaustively
+from ttm_jax.matching.large.certified import Limits
+from ttm_jax.matching.large.embeddings import Embeddings
+from ttm_jax.matching.large.pair_scores import PairScores, pair_scores, too_many
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +71,19 @@ def match_checked_groups(array: Float[np.ndarray, "group image text"]) -> GroupM
     return GroupMatching(matching, margin, margin > 0)
 
 
-def match_global(scores: ArrayLike) -> GlobalMatching:
-    """The best one-to-one assignment of all images and captions; `scores[image, text]`."""
+def match_global(scores: ArrayLike | Embeddings, limits: Limits | None = None) -> GlobalMatching:
+    """The best one-to-one assignment of all images and captions.
+
+    Args:
+        scores: `scores[image, text]`; or embeddings. Above 8,000 x 8,000 pairs, the scores of
+            embeddings are never in memory at once, and the result is as exact.
+        limits: When to stop without a proof, above that size.
+    """
+    if isinstance(scores, Embeddings):
+        given = scores.checked()
+        if too_many(*given.shape):
+            return global_matching(pair_scores(given, limits=limits))
+        scores = given.dense()
     array = as_score_matrix(scores)
     images, texts = array.shape
     if images > texts:
@@ -83,6 +97,11 @@ def match_global(scores: ArrayLike) -> GlobalMatching:
     rows = np.flatnonzero(matching != UNMATCHED)
     similarity[rows] = array[rows, matching[rows]]
     return GlobalMatching(matching, similarity, unique)
+
+
+def global_matching(found: PairScores) -> GlobalMatching:
+    """The assignment without what else is kept of its scores."""
+    return GlobalMatching(found.matching, found.similarity.astype(np.float64), found.unique)
 
 
 def groups_right(

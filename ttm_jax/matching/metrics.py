@@ -16,9 +16,12 @@ from numpy.typing import ArrayLike
 from ttm_jax.errors import InputError
 from ttm_jax.matching import chance
 from ttm_jax.matching.checks import UNMATCHED, as_group_scores, as_score_matrix, as_truth
+from ttm_jax.matching.large.embeddings import Embeddings
+from ttm_jax.matching.large.pair_scores import PairScores, pair_scores, too_many
 from ttm_jax.matching.match import (
     GlobalMatching,
     GroupMatching,
+    global_matching,
     groups_right,
     match_checked_groups,
     match_global,
@@ -180,11 +183,14 @@ def by_tag(
     }
 
 
-def evaluate_global(scores: ArrayLike, truth: ArrayLike | None) -> GlobalEvaluation:
+def evaluate_global(
+    scores: ArrayLike | Embeddings | PairScores, truth: ArrayLike | None
+) -> GlobalEvaluation:
     """Match all images to all captions and compute the metrics of that assignment.
 
     Args:
-        scores: `[image, text]`, higher for a better fit.
+        scores: `[image, text]`, higher for a better fit; or embeddings, of which very many pairs
+            are matched without a matrix; or what such a matching has kept.
         truth: The index of the true caption of each image, `[image]`; -1 for an image that no
             caption describes. None if the truth is unknown.
 
@@ -202,18 +208,31 @@ def evaluate_global(scores: ArrayLike, truth: ArrayLike | None) -> GlobalEvaluat
         >>> found.rates["row_argmax"].percent
         50.0
     """
-    array = as_score_matrix(scores)
-    shape = (array.shape[0], array.shape[1])
-    if truth is None:
-        return GlobalEvaluation(shape, match_global(array), {}, None)
-    true_caption = as_truth(np.asarray(truth)[None], (1, *shape))[0]
-    matching = match_global(array)
+    if isinstance(scores, Embeddings):
+        given = scores.checked()
+        scores = pair_scores(given) if too_many(*given.shape) else given.dense()
+    known = scores if isinstance(scores, PairScores) else as_score_matrix(scores)
+    shape = (known.shape[-2], known.shape[-1])
+    true_caption = None if truth is None else as_truth(np.asarray(truth)[None], (1, *shape))[0]
+    matching = global_matching(known) if isinstance(known, PairScores) else match_global(known)
+    if true_caption is None:
+        return GlobalEvaluation(shape, matching, {}, None)
     right = pairs_right(matching.matching, matching.unique, true_caption)
     rows = np.flatnonzero(true_caption != UNMATCHED)
-    own = array[rows, true_caption[rows]]
-    highest = (array[rows] >= own[:, None]).sum(axis=1) == 1  # only its own score reaches it
+    highest = _own_is_highest(known, rows, true_caption[rows])
     rates = {
         "global_match": Rate(int(right.sum()), min(shape), chance.global_match(*shape)),
         "row_argmax": Rate(int(highest.sum()), len(rows), chance.row_argmax(shape[1])),
     }
     return GlobalEvaluation(shape, matching, rates, right)
+
+
+def _own_is_highest(
+    scores: np.ndarray | PairScores, rows: np.ndarray, columns: np.ndarray
+) -> Bool[np.ndarray, " row"]:
+    """Whether these scores are strictly the highest of their rows."""
+    if isinstance(scores, PairScores):
+        s = scores.summary
+        return (s.first[rows] == columns) & (s.first_score > s.second_score)[rows]
+    own = scores[rows, columns]
+    return (scores[rows] >= own[:, None]).sum(axis=1) == 1  # only its own score reaches it

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from ttm_jax.buckets import shown
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.own_data import OwnData
@@ -15,6 +16,7 @@ from ttm_jax.engine.estimate import Estimate
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
+from ttm_jax.hosts.scope import is_first
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
 from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
@@ -93,7 +95,7 @@ def write_results(
     }
     if len(results) > 1:
         summary["seeds"] = summarise(results)
-    if jax.process_index() == 0:
+    if is_first():
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(out / "matchings.jsonl", text)
         write_text(out / "matchings.csv", as_csv(answer_rows(results, data.folder)))
@@ -109,7 +111,7 @@ def write_page_of(out: Path) -> Path:
     from ttm_jax.report.run_data import read_experiments
 
     path = out / "report.html"
-    if jax.process_index() == 0:
+    if is_first():
         names = {source: name for name, source in MODELS.items()}
         write_page(read_experiments([out / RUN]), path, models=names)
     return path
@@ -146,9 +148,9 @@ def result_text(summary: dict[str, Any], out: Path, page: Path | None = None) ->
                 + _over_seeds(summary, name)
             )
     names = f"matchings.csv, matchings.jsonl, {MODEL}/ (load_model or transformers), summary.json"
-    lines.append(f"finished; {out}: {names}, {RUN}/")
+    lines.append(f"finished; {shown(out)}: {names}, {RUN}/")
     if page is not None:
-        lines.append(f"a page to look at: {page}")
+        lines.append(f"a page to look at: {shown(page)}")
     return "\n".join(lines)
 
 

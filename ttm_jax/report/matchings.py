@@ -7,13 +7,16 @@ from typing import Any
 
 from ttm_jax.config import Matching
 from ttm_jax.data.groups import Block, GroupedDataset
+from ttm_jax.engine.resumable_run import matching_rows
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.preprocess import ImageSource, NamedBytes
 from ttm_jax.plain_text import one_line
 from ttm_jax.runs.folder import RunFolder
+from ttm_jax.runs.identity import plain
 from ttm_jax.runs.read.identity import read_identity
 from ttm_jax.runs.read.ledger import read_ledger, read_matchings
 from ttm_jax.runs.read.metrics import read_metrics
+from ttm_jax.training.task import Scores
 
 
 def matching_lines(
@@ -34,6 +37,12 @@ def matching_lines(
     if kind == "global":
         yield from _pair_lines(dataset.ungrouped(), final, before, folder)
         return
+    yield from _group_lines(dataset, final, before, folder)
+
+
+def _group_lines(
+    dataset: GroupedDataset, final: Sequence[dict], before: Sequence[dict], folder: Path
+) -> Iterator[dict[str, Any]]:
     places = [(block, row) for block in dataset.blocks for row in range(len(block))]
     for (block, row), new, old in zip(places, final, before, strict=True):
         captions = [dataset.captions[i] for i in block.text_index[row]]
@@ -66,9 +75,33 @@ def _pair_lines(
             "matched": None if caption is None else dataset.captions[block.text_index[0, caption]],
             "similarity": new["similarity"],
             "unique": new["unique"],
+            **_runner_up(dataset, block, new),
             "before": earlier,
             **truth,
         }
+
+
+def _runner_up(dataset: GroupedDataset, block: Block, row: dict) -> dict[str, Any]:
+    """The best other caption; runs of earlier versions have not written it."""
+    other = row.get("runner_up", -1)
+    text = None if other < 0 else dataset.captions[block.text_index[0, other]]
+    return {"runner_up": text}
+
+
+def untrained_lines(
+    dataset: GroupedDataset, scores: Scores, kind: Matching, folder: Path
+) -> Iterator[dict[str, Any]]:
+    """The same from the scores of a model that was not trained: without `before`."""
+    dataset = dataset.ungrouped() if kind == "global" else dataset
+    rows = list(matching_rows(dataset, scores, kind))
+    before = [dict(row) for row in rows]
+    if kind == "global":
+        lines = _pair_lines(dataset, rows, before, folder)
+    else:
+        lines = _group_lines(dataset, rows, before, folder)
+    for line in lines:
+        del line["before"]
+        yield plain(line)
 
 
 def _known(matching: list[int]) -> list[int | None]:

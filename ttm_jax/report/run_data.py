@@ -81,8 +81,8 @@ class SeedRun:
         value = self.rows[iteration]["metrics"].get(metric)
         return None if value is None else value["percent"]
 
-    def scores(self, iteration: int) -> tuple[np.ndarray, ...]:
-        """[group, image, text] of every block."""
+    def scores(self, iteration: int) -> tuple[Any, ...]:
+        """[group, image, text] of every block; `PairScores` of too many pairs for a matrix."""
         blocks = list(read_scores(self.path, iteration, self.identity))
         check_scores(blocks, self.rows[iteration].get("scores"), self.truth)
         return tuple(block.scores for block in blocks)

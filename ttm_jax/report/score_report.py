@@ -11,8 +11,9 @@ from rich.text import Text
 from ttm_jax.data.score_files.arrays import ScoreFile
 from ttm_jax.data.score_files.numpy_format import read_array
 from ttm_jax.errors import InputError
-from ttm_jax.matching.checks import as_group_scores, as_score_matrix, diagonal
+from ttm_jax.matching.checks import UNMATCHED, as_group_scores, as_score_matrix, diagonal
 from ttm_jax.matching.coverage_curve import SHARES, global_coverage, group_coverage, taus_for_shares
+from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.match import GlobalMatching, GroupMatching
 from ttm_jax.matching.metrics import (
     GLOBAL_METRICS,
@@ -75,17 +76,20 @@ def report_groups(
 def report_global(
     data: ScoreFile, name: str, truth: str, as_json: bool, figure: Path | None
 ) -> None:
-    """Evaluate one matrix without groups and print what was found."""
-    scores = as_score_matrix(data.scores)
+    """Evaluate one matrix without groups, or embeddings, and print what was found."""
+    embedded = isinstance(data.scores, Embeddings)
+    scores = data.scores if embedded else as_score_matrix(data.scores)
     rows, columns = scores.shape
     candidates = data.named and (rows != columns or data.unpaired)
     if truth == "auto" and data.truth is None and candidates:
         truth = "none"  # of `ttm score`: the captions are not listed in the order of the images
-    true_caption, origin = _truth_of(truth, data.truth, diagonal(scores[None])[0])
+    same = np.arange(rows, dtype=np.int32)
+    same[columns:] = UNMATCHED
+    true_caption, origin = _truth_of(truth, data.truth, same)
     found = evaluate_global(scores, true_caption)
     without_prior = (
         evaluate_global(subtract_from_matrix(scores), true_caption)
-        if found.rates and rows > 1 and np.isfinite(scores).all()
+        if found.rates and rows > 1 and not embedded
         else None
     )
     if figure is not None:

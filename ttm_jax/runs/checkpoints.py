@@ -17,12 +17,14 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath
 
+from ttm_jax import buckets
 from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
 from ttm_jax.files import check_name
+from ttm_jax.hosts import messages, scope
 from ttm_jax.runs.failed_save import one_error
-from ttm_jax.training.sharding import wait_for_all
 from ttm_jax.weights.orbax_failures import check_tree, only_the_error
 
 Tree = Any
@@ -46,17 +48,27 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
-        self.folder, self.keep, self.run = folder.absolute(), keep, run
+        self.folder, self.keep, self.run = _place(folder), keep, run
+        if scope.is_alone():  # orbax would do it for all processes
+            self.folder.mkdir(parents=True, exist_ok=True)
         with only_the_error():
             self._manager = ocp.CheckpointManager(
                 self.folder,
                 item_names=("state", "record"),
                 options=ocp.CheckpointManagerOptions(
-                    create=True,
-                    cleanup_tmp_directories=True,
+                    create=not scope.is_alone(),
+                    cleanup_tmp_directories=scope.is_first(),
                     enable_async_checkpointing=False,
+                    multiprocessing_options=self._processes(),
                 ),
             )
+
+    def _processes(self) -> ocp.options.MultiprocessingOptions:
+        """Who takes part: all hosts, or this one with a run of its own."""
+        if not scope.is_alone():
+            return ocp.options.MultiprocessingOptions()
+        me = jax.process_index()
+        return ocp.options.MultiprocessingOptions(me, {me}, f"ttm_jax_{me}")
 
     def save(
         self, step: int, state: Tree, record: dict[str, Any], spare: frozenset[int] = frozenset()
@@ -130,10 +142,10 @@ class Checkpoints:
             CheckpointWarning,
             stacklevel=3,
         )
-        if jax.process_index() == 0:
+        if scope.is_first():
             place.parent.mkdir(exist_ok=True)
             (self.folder / str(step)).rename(place)
-        wait_for_all("damaged checkpoint is set aside")
+        messages.wait_for_all()
         with only_the_error():
             self._manager.reload()
 
@@ -175,12 +187,13 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
     considered.
     """
     check_name(folder)
-    steps = saved_steps(folder)
+    place = _place(folder)
+    steps = saved_steps(place)
     if not steps or (step is not None and step not in steps):
         asked = "" if step is None else f" {step}"
         found = ", ".join(map(str, steps)) or "none"
         raise InputError(f"{folder} has no checkpoint{asked}; available: {found}")
-    item = folder.absolute() / str(steps[-1] if step is None else step) / "state"
+    item = place / str(steps[-1] if step is None else step) / "state"
     abstract = jax.tree.map(_abstract, like)
     try:
         with only_the_error(), ocp.PyTreeCheckpointer() as reader:
@@ -199,7 +212,13 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
         raise
 
 
-def saved_steps(folder: Path) -> list[int]:
+def _place(folder: Path) -> Any:
+    """Where checkpoints are: here, or in the bucket that the folder is a copy of."""
+    address = buckets.stored_at(folder)
+    return folder.absolute() if address is None else epath.Path(address)
+
+
+def saved_steps(folder: Any) -> list[int]:
     """The complete steps in a checkpoint folder; unfinished ones have other names."""
     if not folder.is_dir():
         return []

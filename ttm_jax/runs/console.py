@@ -112,6 +112,18 @@ class Console:
             self._next = now + _INTERVAL
             self.say(f"{self._label}: step {done}/{total} after {now - self._began:.0f} s")
 
+    def status(self, text: str) -> None:
+        """Say beside the bar what is being done; in a log file, at most once in half a minute.
+
+        Args:
+            text: What is being done.
+        """
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=f"{self._label}, {text}")
+        elif self.mode == "plain" and (now := time.monotonic()) >= self._next:
+            self._next = now + _INTERVAL
+            self.say(f"{self._label}: {text}")
+
     def end(self) -> None:
         """Remove the progress bar."""
         if self._progress is not None and self._task is not None:

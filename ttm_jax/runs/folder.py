@@ -4,7 +4,8 @@
     environment.json   versions, devices, commit
     metrics.jsonl      one line per iteration (iteration 0 is the model before any training)
     ledger.jsonl       one line per iteration and unit: matching, margin, selected, right
-    scores/            NNN_IxT.npz: scores of the model after iteration NNN
+    scores/            NNN_IxT.npz: scores of the model after iteration NNN; of very many pairs
+                       without groups the assignment and each image's best two captions
     checkpoints/       orbax, one checkpoint per iteration
     matchings.jsonl    matchings of the final model
     summary.json       the result; written last
@@ -43,7 +44,8 @@ from ttm_jax.files import (
     write_json,
     write_lines,
 )
-from ttm_jax.runs.identity import array_checksum, differences, plain
+from ttm_jax.matching.large.pair_scores import PairScores
+from ttm_jax.runs.identity import differences, plain, scores_checksum
 
 # What numpy and zipfile raise for a file that is not, or no longer, an array.
 _NOT_SCORES = (OSError, ValueError, KeyError, EOFError, RuntimeError, OverflowError, SyntaxError,
@@ -124,7 +126,8 @@ class RunFolder:
 
     def save_scores(self, iteration: int, dataset: GroupedDataset, scores: tuple) -> None:
         for block, values in zip(dataset.blocks, scores, strict=True):
-            arrays = {"scores": values}
+            large = isinstance(values, PairScores)
+            arrays = values.arrays() if large else {"scores": values}
             if block.truth is not None:
                 arrays["truth"] = block.truth
             path = self._scores_file(iteration, block.shape)
@@ -133,7 +136,7 @@ class RunFolder:
 
     def load_scores(
         self, iteration: int, dataset: GroupedDataset, checksum: str
-    ) -> tuple[np.ndarray, ...]:
+    ) -> tuple[Any, ...]:
         """Load the scores of an iteration and check that they are those originally written."""
         found = []
         for block in dataset.blocks:
@@ -145,7 +148,7 @@ class RunFolder:
                     f"{path} is missing or damaged, and the run cannot be resumed without it: "
                     "restore the file, or start again in another folder"
                 ) from error
-        if array_checksum(*found) != checksum:
+        if scores_checksum(*found) != checksum:
             raise InputError(
                 f"{path.parent} does not hold the scores that iteration {iteration} of this run "
                 "wrote: restore the files, or start again in another folder"
@@ -163,16 +166,18 @@ class RunFolder:
         write_json(self.path / "summary.json", plain(summary))
 
 
-def _read_scores(path: Path, most: int) -> np.ndarray:
-    """The array "scores" of a file, if it takes at most so many bytes."""
+def _read_scores(path: Path, most: int) -> Any:
+    """The array "scores" of a file, or what is kept of too many pairs, if it takes at most so many
+    bytes."""
     problem = file_problem(path)  # a pipe would be waited for
     if problem is not None:
         raise ValueError(problem)
     with zipfile.ZipFile(path) as archive:
-        if archive.getinfo("scores.npy").file_size > most + _HEADER:
+        known = [info for info in archive.infolist() if info.filename != "truth.npy"]
+        if sum(info.file_size for info in known) > most + _HEADER * len(known):
             raise ValueError("it unpacks to more than the scores of this run")
     with np.load(path, allow_pickle=False) as file:
-        return file["scores"]
+        return file["scores"] if "scores" in file else PairScores.from_arrays(dict(file))
 
 
 def _iteration(row: dict[str, Any]) -> int:

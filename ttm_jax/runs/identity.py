@@ -15,6 +15,7 @@ import numpy as np
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.matching.large.pair_scores import PairScores
 
 
 def identity(
@@ -65,6 +66,14 @@ def array_checksum(*arrays: Any) -> str:
     for array in arrays:
         value = zlib.crc32(np.ascontiguousarray(array).data, value)
     return f"{value:08x}"
+
+
+def scores_checksum(*scores: Any) -> str:
+    """CRC-32 over the scores of all blocks; of `PairScores`, over all that is stored."""
+    arrays: list[Any] = []
+    for block in scores:
+        arrays += block.arrays().values() if isinstance(block, PairScores) else [block]
+    return array_checksum(*arrays)
 
 
 def dataset_checksum(dataset: GroupedDataset) -> str:

@@ -15,8 +15,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ttm_jax.matching.prior import CaptionTotals
 from ttm_jax.training.trainable import Flat, Split
 
-Scores = tuple[np.ndarray, ...]
-"""`scores[group, image, text]` of every block of a dataset (one block per shape), on the host."""
+Scores = tuple[Any, ...]
+"""`scores[group, image, text]` of every block of a dataset (one block per shape), on the host. Of a
+global matching of very many pairs, a task gives `Embeddings`, and the engine keeps `PairScores`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,19 +1,20 @@
 """What a score file holds, whatever its format."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreFile:
-    """Scores `[group, image, text]` or, for a global matching, `[image, text]`.
+    """Scores `[group, image, text]` or, for a global matching, `[image, text]` or `Embeddings`.
 
     `truth` is `[group, image]` (or `[image]`), None if the file does not say; `tags` has one tuple
     for each group, or is empty.
     """
 
-    scores: np.ndarray
+    scores: Any
     truth: np.ndarray | None = None
     tags: tuple[tuple[str, ...], ...] = ()
     decoys: np.ndarray | None = None

@@ -22,8 +22,11 @@ from ttm_jax import limits
 from ttm_jax.data.score_files.arrays import ScoreFile
 from ttm_jax.errors import InputError
 from ttm_jax.files import file_problem
+from ttm_jax.matching.large.embeddings import Embeddings
 
 _NAMES = ("scores", "truth", "tags", "decoys")
+_EMBEDDINGS = ("image_embeddings", "text_embeddings")  # instead of scores, without groups
+_WITH_EMBEDDINGS = (*_EMBEDDINGS, "scale", "bias", "truth")
 _LONGEST_HEADER = 10_000  # bytes; numpy's own limit
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # np.savez and np.savez_compressed
 _FREE = 64 << 20  # bytes that may come out of the smallest file
@@ -37,15 +40,21 @@ def read_npz(path: Path, matrix: bool) -> ScoreFile:
         found = {info.filename: info for info in file.infolist()}
         if len(found) < len(file.infolist()):
             raise InputError(f"{path}: holds two arrays of one name")
-        if "scores.npy" not in found:
+        embedded = matrix and {f"{name}.npy" for name in _EMBEDDINGS} <= found.keys()
+        if embedded and "scores.npy" in found:
+            raise InputError(f"{path}: holds scores and embeddings; expected one of them")
+        if "scores.npy" not in found and not embedded:
             names = ", ".join(name.removesuffix(".npy") for name in found) or "nothing"
             raise InputError(f"{path}: holds {names[:200]}; expected an array named scores")
-        wanted = {name: found[f"{name}.npy"] for name in _NAMES if f"{name}.npy" in found}
+        known = _WITH_EMBEDDINGS if embedded else _NAMES
+        wanted = {name: found[f"{name}.npy"] for name in known if f"{name}.npy" in found}
         _check_members(path, wanted)
         arrays = {}
         for name, info in wanted.items():
             with file.open(info) as stream:
                 arrays[name] = _read(path, name, stream, info.file_size)
+    if embedded:
+        return ScoreFile(_embeddings(path, arrays), arrays.get("truth"))
     tags = () if matrix else _tags_of(path, arrays.get("tags"))
     named = {"images.npy", "captions.npy"} <= found.keys()
     decoys = None if matrix else arrays.get("decoys")
@@ -53,6 +62,21 @@ def read_npz(path: Path, matrix: bool) -> ScoreFile:
         _check_decoys(path, decoys, arrays["scores"].shape)
     unpaired = "unpaired.npy" in found
     return ScoreFile(arrays["scores"], arrays.get("truth"), tags, decoys, named, unpaired)
+
+
+def _embeddings(path: Path, arrays: dict[str, np.ndarray]) -> Embeddings:
+    """What scores are made of; scale and bias are single numbers."""
+    numbers = {"scale": 1.0, "bias": 0.0}
+    for name in numbers:
+        if name in arrays:
+            if arrays[name].size != 1 or not np.isfinite(arrays[name]).all():
+                raise InputError(f"{path}: {name} is {arrays[name]}; expected one finite number")
+            numbers[name] = float(arrays[name].reshape(()))
+    try:
+        images, texts = (arrays[name] for name in _EMBEDDINGS)
+        return Embeddings(images, texts, numbers["scale"], numbers["bias"]).checked()
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_npy(path: Path, _matrix: bool = False) -> ScoreFile:

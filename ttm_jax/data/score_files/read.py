@@ -17,6 +17,7 @@ from ttm_jax.data.score_files.csv_format import read_csv
 from ttm_jax.data.score_files.numpy_format import read_npy, read_npz
 from ttm_jax.errors import InputError
 from ttm_jax.files import file_problem
+from ttm_jax.matching.large.embeddings import Embeddings
 
 _MOST_CAPTIONS = 1 << 31
 
@@ -37,6 +38,8 @@ def read_score_file(path: Path, matrix: bool = False) -> ScoreFile:
     if problem := file_problem(path):
         raise InputError(f"{path} {problem}")
     found = readers[path.suffix.lower()](path, matrix)
+    if isinstance(found.scores, Embeddings):
+        return found
     axes = found.scores.ndim
     if axes == 2 and found.named:
         return found  # of `ttm score`: always one matrix

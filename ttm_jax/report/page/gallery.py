@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ttm_jax.matching.large.pair_scores import PairScores
 from ttm_jax.report.decisions import Decisions, decisions, unit_names
 from ttm_jax.report.page.names import file_names, unit_titles
 from ttm_jax.report.run_data import Experiment, SeedRun
@@ -130,7 +131,12 @@ def _group_cards(run: SeedRun, pictures: RunPictures | None) -> Cards:
 
 
 def _global_cards(run: SeedRun, pictures: RunPictures | None) -> Cards:
-    """One image per card. Its captions: the true one, those it was matched to, the best scored."""
+    """One image per card. Its captions: the true one, those it was matched to, the best scored.
+
+    None where the scores were too many to keep: so many images are no page.
+    """
+    if isinstance(run.scores(0)[0], PairScores):
+        return Cards()
     scores = np.stack([run.scores(t)[0][0] for t in range(run.last + 1)])  # [t, image, caption]
     matching = np.stack([decisions(run, t).induced[0].matching[0] for t in range(run.last + 1)])
     truth = None if run.truth is None else run.truth[0][0]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ttm_jax.runs.identity import array_checksum
+from ttm_jax.runs.identity import scores_checksum
 from ttm_jax.runs.pictures import GROUPS, RunPictures
 from ttm_jax.runs.read.fields import Place
 from ttm_jax.runs.read.identity import shapes_of
@@ -31,7 +31,7 @@ def check_scores(
     for block, known in zip(blocks, truth or (), strict=truth is not None):
         if block.truth is None or not np.array_equal(block.truth, known):
             raise Place(block.path).error("holds another truth than the scores of iteration 0")
-    if checksum is not None and array_checksum(*(block.scores for block in blocks)) != checksum:
+    if checksum is not None and scores_checksum(*(block.scores for block in blocks)) != checksum:
         raise Place(blocks[0].path).error(
             "does not hold the scores that metrics.jsonl has the checksum of; one of them has "
             "been changed"

@@ -124,7 +124,8 @@ def _read_dataset(found: Fields, is_global: bool) -> dict[str, Any]:
         raise found.refuse("groups", f"{total}, as dataset.shapes says")
     if is_global and groups != 1:
         raise found.refuse("groups", "1, as the matching is global")
-    if 4 * numbers > allowed("SCORE_BYTES"):
+    # Without groups there may be more pairs than anybody keeps; each file is checked by itself.
+    if not is_global and 4 * numbers > allowed("SCORE_BYTES"):
         raise shapes.place.error(
             f"{shapes.name} makes {4 * numbers} bytes of scores; at most {allowed('SCORE_BYTES')} "
             f"are read ({variable('SCORE_BYTES')} raises this)"

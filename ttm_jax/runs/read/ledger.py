@@ -71,6 +71,8 @@ def read_matchings(folder: Path, identity: dict[str, Any]) -> list[Row]:
     rows: list[Row] = []
     for found in lines:
         row = reader.read(found, len(rows), part_of=[])
+        if found.known("runner_up"):
+            row["runner_up"] = reader.caption(found, "runner_up")
         rows.append({**row, "unique": found.boolean("unique")})
     if len(rows) != units_of(identity):
         raise lines.place.error(f"{len(rows)} lines; expected {units_of(identity)}")
@@ -104,12 +106,16 @@ class _UnitReader:
     def _read_pair(self, found: Fields, place: int) -> Row:
         if found.integer("image") != place:
             raise found.refuse("image", f"{place}: one line per image, in their order")
-        ((_, _, captions),) = self._shapes
         return {
             "image": place,
-            "caption": found.integer("caption", -1, captions - 1),
+            "caption": self.caption(found, "caption"),
             "similarity": found.known_number("similarity"),
         }
+
+    def caption(self, found: Fields, key: str) -> int:
+        """The index of a caption of a run without groups, or -1."""
+        _, _, captions = self._shapes[0]
+        return found.integer(key, -1, captions - 1)
 
     def _shape(self, place: int) -> tuple[int, int]:
         for groups, images, captions in self._shapes:

@@ -119,6 +119,13 @@ def read_known(found: Fields) -> dict[str, Any]:
     if found.known("alarm"):
         alarm = found.nested("alarm")
         known["alarm"] = {"back_to": alarm.integer("back_to"), "why": alarm.string("why")}
+    if found.known("assignment"):
+        assignment = found.nested("assignment")
+        known["assignment"] = {
+            "proved": assignment.boolean("proved"),
+            "gap": assignment.number("gap", low=0.0),
+            **{name: assignment.integer(name) for name in ("violations", "rounds", "pairs")},
+        }
     if found.known("captions"):
         found.number("captions", low=0.0)
     return known

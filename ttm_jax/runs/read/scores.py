@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from ttm_jax.errors import InputError
-from ttm_jax.matching.checks import as_truth
+from ttm_jax.limits import allowed, variable
+from ttm_jax.matching.checks import UNMATCHED, as_truth
+from ttm_jax.matching.large.pair_scores import STORED, PairScores
 from ttm_jax.runs.read.fields import LARGEST, Place
 from ttm_jax.runs.read.identity import shapes_of
 from ttm_jax.runs.read.zip_files import SafeZip, open_zip
@@ -36,7 +38,7 @@ class ScoreBlock:
     """Scores of all groups of one shape, and their truth if it is known."""
 
     path: Path
-    scores: np.ndarray  # float [group, image, caption]
+    scores: Any  # float [group, image, caption], or PairScores of one group
     truth: np.ndarray | None  # int32 [group, image]
 
 
@@ -51,25 +53,58 @@ def read_block(path: Path, shape: tuple[int, int, int]) -> ScoreBlock:
     place = Place(path)
     if not path.exists():
         raise place.error("no such file; the run folder is incomplete")
-    with open_zip(path, "SCORE_BYTES", len(_MEMBERS)) as archive:
-        unknown = sorted(set(archive.names) - set(_MEMBERS))
-        if "scores.npy" not in archive.names or unknown:
+    with open_zip(path, "SCORE_BYTES", len(_MEMBERS) + len(STORED)) as archive:
+        names = set(archive.names)
+        scores: Any
+        if names - {"truth.npy"} == {f"{name}.npy" for name in STORED} and shape[0] == 1:
+            scores = _read_pairs(archive, shape, place)
+        elif "scores.npy" in names and not names - set(_MEMBERS):
+            if 4 * math.prod(shape) > allowed("SCORE_BYTES"):
+                raise place.error(
+                    f"scores of {_size(shape)} take more than {allowed('SCORE_BYTES')} bytes "
+                    f"({variable('SCORE_BYTES')} raises this)"
+                )
+            scores = _read_array(archive, "scores.npy", shape, _FLOATS, place)
+            _check_finite(scores, "score", place)
+        else:
             raise place.error(
                 f"holds {', '.join(archive.names) or 'nothing'}; expected scores, truth"
             )
-        scores = _read_array(archive, "scores.npy", shape, _FLOATS, place)
         truth = None
         if "truth.npy" in archive.names:
             truth = _read_array(archive, "truth.npy", shape[:2], _INTEGERS, place)
-    if not (np.abs(scores) <= LARGEST).all():  # false for NaN too
-        at = np.argwhere(~(np.abs(scores) <= LARGEST))[0].tolist()
-        raise place.error(f"the score at {at} is {scores[tuple(at)]}; expected a finite float32")
     if truth is not None:
         try:
             truth = as_truth(truth, shape)
         except InputError as error:
             raise place.error(str(error)) from None
     return ScoreBlock(path, scores, truth)
+
+
+def _check_finite(values: np.ndarray, name: str, place: Place) -> None:
+    if not (np.abs(values) <= LARGEST).all():  # false for NaN too
+        at = np.argwhere(~(np.abs(values) <= LARGEST))[0].tolist()
+        raise place.error(f"the {name} at {at} is {values[tuple(at)]}; expected a finite float32")
+
+
+def _read_pairs(archive: SafeZip, shape: tuple[int, int, int], place: Place) -> PairScores:
+    """One assignment of too many pairs for a matrix, and the best two captions of each image."""
+    _, images, texts = shape
+    arrays = {}
+    for name, (kind, side) in STORED.items():
+        found = _read_array(archive, f"{name}.npy", (shape[1 + side],), (kind,), place)
+        if kind.startswith("f"):
+            _check_finite(found, name, place)
+        arrays[name] = found
+    for name, least in (("matching", UNMATCHED), ("first", 0), ("second", -1)):
+        if not (least <= arrays[name].min() and arrays[name].max() < texts):
+            raise place.error(f"{name} names captions that do not exist; there are {texts}")
+    if arrays["unique"].max() > 1:
+        raise place.error("unique holds something other than 0 and 1")
+    pairs = arrays["matching"][arrays["matching"] != UNMATCHED]
+    if len(pairs) != min(images, texts) or len(np.unique(pairs)) != len(pairs):
+        raise place.error("matching does not give each image a caption of its own")
+    return PairScores.from_arrays(arrays)
 
 
 def _read_array(

@@ -19,6 +19,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.inputs.advice import Advice
 from ttm_jax.inputs.preprocess import ImageProcessor, ImageSource, normalise
 from ttm_jax.inputs.tokenize import CaptionTokenizer
+from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.prior import CaptionTotals
 from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
@@ -249,6 +250,27 @@ def group_scores(
         part = np.asarray(_group_logits(model.module, variables, images, texts, *index, mesh))
         parts.append(part[: len(block) - start])
     return np.concatenate(parts)
+
+
+def embeddings_of(
+    model: ContrastiveModel,
+    variables: dict[str, Any],
+    images: Float[Array, "n e"],
+    texts: Float[Array, "m e"],
+    block: Block,
+    mesh: Mesh | None = None,
+) -> Embeddings:
+    """The logits of the only group of a block, without computing them."""
+    params = variables["params"]
+    bias = 0.0 if params.get("b") is None else float(np.asarray(params["b"]).reshape(()))
+    return Embeddings(
+        images[block.image_index[0]],
+        texts[block.text_index[0]],
+        scale=float(np.asarray(jnp.exp(params["t"])).reshape(())),
+        bias=bias,
+        mesh=mesh,
+        precision=model.config.text.compute.precision,
+    )
 
 
 def caption_totals(

@@ -15,6 +15,7 @@ from ttm_jax.data.unreadable_images import name_group
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.preprocess import ImageError, ImageProcessor
 from ttm_jax.inputs.tokenize import warn_identical
+from ttm_jax.matching.large.pair_scores import too_many
 from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Compute
@@ -24,6 +25,7 @@ from ttm_jax.scorers.contrastive.model import (
     ContrastiveModel,
     caption_totals,
     default_batch_size,
+    embeddings_of,
     encode,
     group_scores,
 )
@@ -56,7 +58,7 @@ class ContrastiveTask:
         self.towers = objective.towers
         self.global_matching, self.step_bytes = global_matching, step_bytes
         self.scoring: dict[str, Any] = {}  # a logit is a logit
-        self.data = sharding.put(pools, sharding.replicated(self.mesh))
+        self.data = sharding.put(pools, sharding.replicated(self.mesh), "images or captions")
 
     embeds = True
 
@@ -71,6 +73,9 @@ class ContrastiveTask:
         model = self.model
         images, texts = self._embed("image", trained), self._embed("text", trained)
         state = {"params": {name: trained[name] for name in ("t", "b") if name in trained}}
+        if self.global_matching and too_many(*self.dataset.blocks[0].shape):
+            whole = self.dataset.blocks[0]
+            return Scored((embeddings_of(model, state, images, texts, whole, self.mesh),))
         scores, further = (
             tuple(group_scores(model, state, images, texts, block, self.mesh) for block in part)
             for part in (self.dataset.blocks, blocks)
