@@ -212,6 +212,7 @@ def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
             console=console,
             one_per_device=flags.one_per_device,
             one_per_host=flags.one_per_host,
+            profile=flags.profile,
             track=lambda folder, seed: open_trackers(
                 folder, f"{title} {seed}", tensorboard=flags.tensorboard, wandb=flags.wandb
             ),

@@ -104,6 +104,8 @@ class Args:
     """Leave out report.html."""
     tensorboard: Switch = False
     """Write event files for TensorBoard (extra `tensorboard`)."""
+    profile: int = 0
+    """Trace about this many training steps of the first seed, for TensorBoard or Perfetto."""
     wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
     quiet: Switch = False
@@ -291,6 +293,7 @@ def run(
             resume=args.resume,
             console=console,
             one_per_host=args.one_per_host,
+            profile=args.profile,
             track=track,
         )
     trackers = track(out, data.dataset.name)
@@ -303,6 +306,7 @@ def run(
                 resume=args.resume,
                 console=console,
                 trackers=trackers,
+                profile=args.profile,
             )
         ]
     finally:

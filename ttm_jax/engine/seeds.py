@@ -34,6 +34,7 @@ def run_seeds(
     console: Console | None = None,
     one_per_device: bool = False,
     one_per_host: bool = False,
+    profile: int = 0,
     track: Callable[[Path | None, str], list[Tracker]] = lambda folder, name: [],
 ) -> list[TTMResult]:
     """Run Test-Time Matching once per seed.
@@ -50,6 +51,7 @@ def run_seeds(
         one_per_device: Give each seed its own device and run them in parallel. Otherwise, every
             seed uses all devices. Seeds go to the hosts in turn.
         one_per_host: Give each seed one host with all its devices, and run them in parallel.
+        profile: Trace about this many training steps of the first seed; see `run_ttm`.
         track: Opens the trackers of a seed, given its folder and name; for example
             `ttm_jax.runs.trackers.open_trackers`, with the trackers that you want.
 
@@ -76,7 +78,7 @@ def run_seeds(
             return run_seeds(
                 model, dataset, config, seeds, run_dir,
                 resume=resume, console=own, one_per_device=one_per_device,
-                one_per_host=one_per_host, track=track,
+                one_per_host=one_per_host, profile=profile, track=track,
             )  # fmt: skip
     folder = None if run_dir is None else Path(run_dir)
 
@@ -94,6 +96,7 @@ def run_seeds(
                 console=console if devices is None else Console("quiet"),
                 trackers=trackers,
                 devices=devices,
+                profile=profile if seed == seeds[0] else 0,
             )
         finally:
             for tracker in trackers:

@@ -9,6 +9,7 @@ run gives the same result as one that was never interrupted.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.hosts import scope
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
+from ttm_jax.runs.profile import Profile
 from ttm_jax.runs.signals import StopFlag
 from ttm_jax.runs.trackers import Tracker
 from ttm_jax.training import schedules, sharding
@@ -54,6 +56,7 @@ class Loop:
         self.units = dataset.units(config.matching)
         self.batch = config.batch_units(self.units)
 
+    @partial(jax.profiler.annotate_function, name="score")
     def look(self, state: TrainState, iteration: int) -> Look:
         """The scores of all groups and, where there are any, of their decoys."""
         found = self.looker.look(state.trained)
@@ -67,6 +70,7 @@ class Loop:
         c = self.config
         return schedules.tau_schedule(c.schedule, tau_1, c.tau_T, c.iterations)
 
+    @partial(jax.profiler.annotate_function, name="match")
     def select(self, scores: Scores, tau: float) -> PseudoLabels:
         c = self.config
         induced = induce(scores, c.matching)
@@ -79,6 +83,7 @@ class Loop:
             oracle=c.oracle,
         )
 
+    @partial(jax.profiler.annotate_function, name="train")
     def fit(
         self,
         state: TrainState,
@@ -134,6 +139,7 @@ def run_ttm(
     console: Console | None = None,
     trackers: Sequence[Tracker] = (),
     devices: list | None = None,
+    profile: int = 0,
 ) -> TTMResult:
     """Adapt a model to a dataset without labels: the paper's Algorithm 1.
 
@@ -153,6 +159,8 @@ def run_ttm(
             elsewhere; `Console("quiet")` shows nothing anywhere.
         trackers: Receive the metrics of every iteration; see `ttm_jax.runs.trackers`.
         devices: JAX devices to use; all of them if None.
+        profile: Write a trace of about this many training steps to `run_dir/profile`, which
+            TensorBoard and Perfetto open.
 
     Returns:
         The adapted model, its scores and matchings, and the metrics before and after.
@@ -185,6 +193,7 @@ def run_ttm(
             return run_ttm(
                 model, dataset, config, run_dir, seed,
                 resume=resume, console=own, trackers=trackers, devices=devices,
+                profile=profile,
             )  # fmt: skip
     grouped = dataset
     dataset = dataset.ungrouped() if config.matching == "global" else dataset
@@ -198,7 +207,9 @@ def run_ttm(
             position = run.open(start, seed, model.source, task, resume=resume)
             if run.path is not None and scope.is_first():
                 save_pictures(run.path, grouped)
-            state = _drive(loop, run, position, grouped, console, trackers, stop)
+            tracer = Profile(run.path, profile)
+            state = _drive(loop, run, position, grouped, console, trackers, stop, tracer)
+            tracer.end()
             run.finish(_summary(run, seed))
     finally:
         run.close()
@@ -214,6 +225,7 @@ def _drive(
     console: Console,
     trackers: Sequence[Tracker],
     stop: StopFlag,
+    tracer: Profile,
 ) -> TrainState:
     """The remaining iterations."""
     config, state = loop.config, position.state
@@ -229,6 +241,7 @@ def _drive(
     def on_steps(done: int, total: int) -> None:
         stop.steps_taken = True
         console.progress(done, total)
+        tracer.steps(done)
 
     taus = loop.thresholds(run.rows[0]["tau_1"])
     console.end()
@@ -239,6 +252,7 @@ def _drive(
         console.say("this run is finished already; nothing is computed again")
     for iteration in range(len(run.rows), config.iterations + 1):
         began = time.perf_counter()
+        tracer.begin(iteration, config.iterations)
         labels = loop.select(run.scores[-1], float(taus[iteration - 1]))
         console.begin(f"seed {loop.seed}  iteration {iteration}/{config.iterations}")
         try:
