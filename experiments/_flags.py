@@ -71,6 +71,8 @@ class Flags:
     for any."""
     tensorboard: Switch = False
     """Write event files for TensorBoard into the run folders (extra `tensorboard`)."""
+    profile: int = 0
+    """Trace about this many training steps of the first seed, for TensorBoard or Perfetto."""
     wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
     quiet: Switch = False
@@ -83,6 +85,7 @@ def check(flags: Flags) -> None:
     check_at_least("--limit", flags.limit)
     check_at_least("--iterations", flags.iterations)
     check_at_least("--epochs", flags.epochs)
+    check_at_least("--profile", flags.profile, 0)
 
 
 def start(flags: F) -> F:

@@ -222,6 +222,7 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
             donate=donate,
             keep_models="none",
             one_per_host=flags.one_per_host,
+            profile=flags.profile,
             track=lambda folder, seed: open_trackers(
                 folder, f"{title} {seed}", tensorboard=flags.tensorboard, wandb=flags.wandb
             ),

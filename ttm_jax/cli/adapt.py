@@ -108,6 +108,8 @@ class Args:
     """Leave out report.html."""
     tensorboard: Switch = False
     """Write event files for TensorBoard (extra `tensorboard`)."""
+    profile: int = 0
+    """Trace about this many training steps of the first seed, for TensorBoard or Perfetto."""
     wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
     quiet: Switch = False
@@ -311,6 +313,7 @@ def run(
             one_per_host=args.one_per_host,
             donate=True,
             keep_models="first",
+            profile=args.profile,
             track=track,
         )
     trackers = track(out, data.dataset.name)
@@ -324,6 +327,7 @@ def run(
                 console=console,
                 trackers=trackers,
                 donate=True,
+                profile=args.profile,
             )
         ]
     finally:

@@ -7,6 +7,7 @@ This module records iterations and locates the state of a stopped run; the algor
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,7 @@ class Run:
             lines += ledger_rows(row["iteration"], self.dataset, labels, c.matching)
         return plain(lines)
 
+    @partial(jax.profiler.annotate_function, name="write")
     def log(
         self,
         iteration: int,
@@ -189,6 +191,7 @@ class Run:
             buckets.push()  # before the checkpoint that relies on it
         return row
 
+    @partial(jax.profiler.annotate_function, name="save")
     def save(self, iteration: int, state: TrainState) -> None:
         if self._checkpoints is None or self._partial is None:
             return

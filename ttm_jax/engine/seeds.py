@@ -37,6 +37,7 @@ def run_seeds(
     one_per_host: bool = False,
     donate: bool = False,
     keep_models: Literal["all", "first", "none"] = "all",
+    profile: int = 0,
     track: Callable[[Path | None, str], list[Tracker]] = lambda folder, name: [],
 ) -> list[TTMResult]:
     """Run Test-Time Matching once per seed.
@@ -57,6 +58,7 @@ def run_seeds(
             afterwards. Without effect on seeds that run in parallel.
         keep_models: Which results hold their adapted model. The `model` of the others is None;
             with a `run_dir`, `load_model` reads it from there.
+        profile: Trace about this many training steps of the first seed; see `run_ttm`.
         track: Opens the trackers of a seed, given its folder and name; for example
             `ttm_jax.runs.trackers.open_trackers`, with the trackers that you want.
 
@@ -83,7 +85,8 @@ def run_seeds(
             return run_seeds(
                 model, dataset, config, seeds, run_dir,
                 resume=resume, console=own, one_per_device=one_per_device,
-                one_per_host=one_per_host, donate=donate, keep_models=keep_models, track=track,
+                one_per_host=one_per_host, donate=donate, keep_models=keep_models,
+                profile=profile, track=track,
             )  # fmt: skip
     folder = None if run_dir is None else Path(run_dir)
 
@@ -102,6 +105,7 @@ def run_seeds(
                 trackers=trackers,
                 devices=devices,
                 donate=donate and last,
+                profile=profile if seed == seeds[0] else 0,
             )
         finally:
             for tracker in trackers:

@@ -74,6 +74,7 @@ class Watch:
     _over: threading.Event = field(default_factory=threading.Event)
     _failed: set[int] = field(default_factory=set)
     _leaving: bool = False
+    _code: int = LOST
 
     def add(self, link: _Link) -> None:
         self.links[link.host] = link
@@ -105,6 +106,7 @@ class Watch:
     def _hear(self, host: int, text: str, code: int) -> None:
         """Host `host` has failed. End too, unless this one is about to, for the same reason."""
         self._failed.add(host)
+        self._code = code
         self._wait(lambda: self.host in self._failed, _GRACE)
         with self._lock:
             if self.host in self._failed:
@@ -155,6 +157,13 @@ class Watch:
         """Something failed here that may be due to another host: then the process ends here."""
         self._over.wait(_PATIENCE / 2)
 
+    def aborted(self) -> None:
+        """JAX ends this process: another host is gone or has failed, or it has its own reasons."""
+        time.sleep(1.0)  # the thread that listens ends the process if a host is gone
+        if self._failed - {self.host}:
+            os._exit(self._code)  # the first host says why
+        self.voice.show_kept()
+
     @staticmethod
     def _wait(condition: Any, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -170,14 +179,8 @@ def start() -> None:
     else:
         watch.voice.silence()
         _connect(watch)
-    before_abort(lambda: _aborted(watch))
+    before_abort(watch.aborted)
     ending.register(watch)
-
-
-def _aborted(watch: Watch) -> None:
-    """JAX ends the process: another host is gone, or it has reasons of its own."""
-    time.sleep(1.0)  # the thread that listens ends the process if a host is gone
-    watch.voice.show_kept()
 
 
 def _accept(watch: Watch) -> None:

@@ -25,6 +25,7 @@ from ttm_jax.fault_points import fault_point
 from ttm_jax.files import check_name
 from ttm_jax.hosts import messages, scope
 from ttm_jax.runs.failed_save import one_error
+from ttm_jax.runs.lone_process import as_only_process
 from ttm_jax.weights.orbax_failures import check_tree, only_the_error
 
 Tree = Any
@@ -51,7 +52,7 @@ class Checkpoints:
         self.folder, self.keep, self.run = _place(folder), keep, run
         if scope.is_alone():  # orbax would do it for all processes
             self.folder.mkdir(parents=True, exist_ok=True)
-        with only_the_error():
+        with only_the_error(), as_only_process():
             self._manager = ocp.CheckpointManager(
                 self.folder,
                 item_names=("state", "record"),
@@ -67,8 +68,7 @@ class Checkpoints:
         """Who takes part: all hosts, or this one with a run of its own."""
         if not scope.is_alone():
             return ocp.options.MultiprocessingOptions()
-        me = jax.process_index()
-        return ocp.options.MultiprocessingOptions(me, {me}, f"ttm_jax_{me}")
+        return ocp.options.MultiprocessingOptions(0, {0}, f"ttm_jax_{jax.process_index()}")
 
     def save(
         self, step: int, state: Tree, record: dict[str, Any], spare: frozenset[int] = frozenset()
@@ -78,8 +78,10 @@ class Checkpoints:
         Older ones are deleted afterwards, but not the steps to `spare`.
         """
         record = {**record, _RUN: self.run, _STEP: step, _DIGESTS: checksums(state)}
+        if scope.is_alone():  # orbax takes arrays of all processes, or of none
+            state = jax.tree.map(np.asarray, state)
         try:
-            with only_the_error(), one_error(self.folder, step):
+            with only_the_error(), one_error(self.folder, step), as_only_process():
                 self._manager.save(
                     step,
                     args=ocp.args.Composite(
@@ -110,7 +112,7 @@ class Checkpoints:
         """
         for step in sorted(self._manager.all_steps(), reverse=True):
             try:
-                with only_the_error():
+                with only_the_error(), as_only_process():
                     state, record = self._restore(step, like)
             except Exception as error:  # orbax wraps what it meets in a plain Exception
                 reason = _first_line(error)
@@ -153,31 +155,35 @@ class Checkpoints:
         return sorted(self._manager.all_steps())
 
     def delete(self, step: int) -> None:
-        self._manager.delete(step)
+        with as_only_process():
+            self._manager.delete(step)
 
     def close(self) -> None:
-        self._manager.close()
+        with as_only_process():
+            self._manager.close()
 
     def _restore(self, step: int, like: Tree) -> tuple[Tree, dict[str, Any]]:
         check_tree(self.folder / str(step) / "state")
-        abstract = jax.tree.map(_abstract, like)
+        asked = jax.tree.map(_on_host if scope.is_alone() else _abstract, like)
         restored = self._manager.restore(
             step,
             args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(abstract), record=ocp.args.JsonRestore()
+                state=ocp.args.StandardRestore(asked), record=ocp.args.JsonRestore()
             ),
         )
-        record = restored.record
+        state, record = restored.state, restored.record
         if not isinstance(record, dict) or not isinstance(record.get(_DIGESTS), dict):
             raise ValueError("its record is incomplete")
         if record.get(_STEP) != step:
             raise ValueError(f"it is a copy of step {record.get(_STEP)}")
         expected = record.pop(_DIGESTS)
-        found = checksums(restored.state)
+        found = checksums(state)
         wrong = [name for name in found if found[name] != expected.get(name)]
         if wrong:
             raise ValueError(f"the checksum of {wrong[0]} is wrong")
-        return restored.state, record
+        if scope.is_alone():
+            state = jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), state, like)
+        return state, record
 
 
 def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
@@ -229,6 +235,10 @@ def _abstract(x: Any) -> jax.ShapeDtypeStruct:
     if isinstance(x, jax.ShapeDtypeStruct):
         return x
     return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None))
+
+
+def _on_host(x: Any) -> np.ndarray:
+    return np.empty(x.shape, x.dtype)
 
 
 def checksums(state: Tree) -> dict[str, int]:
