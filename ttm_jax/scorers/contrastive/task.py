@@ -28,7 +28,7 @@ from ttm_jax.scorers.contrastive.model import (
 )
 from ttm_jax.scorers.contrastive.objective import ContrastiveObjective, Pools
 from ttm_jax.training import memory_plan, sharding
-from ttm_jax.training.task import Examples, Scored
+from ttm_jax.training.task import Examples, Scored, Scores
 from ttm_jax.training.trainable import Flat, Split, merge_params, split_params, variables
 
 
@@ -54,7 +54,7 @@ class ContrastiveTask:
 
     embeds = True
 
-    def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
+    def score(self, trained: Flat) -> Scores:
         return self.score_further(trained, (), totals=False).scores
 
     def score_further(self, trained: Flat, blocks: tuple[Block, ...], *, totals: bool) -> Scored:
