@@ -34,9 +34,9 @@ def collection(n: int, dimension: int, seed: int = 0, equal: float = 0.0) -> Emb
     """Images and captions of one collection, in different orders.
 
     A pair shares a point near the centre of a cluster of about 50; both sides add noise of the
-    length of a centre, so that a picture has many captions that could be its own. One picture in ten is a near-duplicate of
-    another, and one caption in a hundred is a hub. Of the captions, the share `equal` is one
-    sentence.
+    length of a centre, so that a picture has many captions that could be its own. One picture in
+    ten is a near-duplicate of another, and one caption in a hundred is a hub. Of the captions, the
+    share `equal` is one sentence.
     """
     rng = np.random.default_rng(seed)
 
