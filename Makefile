@@ -50,8 +50,8 @@ format: $(VENV)/.installed-dev  ## let ruff rewrite the files
 docs: $(VENV)/.installed-docs  ## the documentation as a site in site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.installed-dev  ## speed and memory, beside PyTorch where torch is installed
-	@for b in benchmarks/[a-z]*.py; do echo "== $$b" && $(BIN)/python $$b || exit 1; done
+bench: $(VENV)/.installed-dev  ## speed and memory beside PyTorch, in benchmarks/results.md
+	@$(BIN)/python benchmarks/run_all.py $(BENCH)
 
 rehearse: $(VENV)/.installed-dev  ## the experiments at full size, random weights from a local server
 	@$(BIN)/python -m benchmarks.rehearsal $(REHEARSE)

@@ -16,7 +16,7 @@ CLIP_EOS, SIGLIP_PAD = 49407, 1
 TINY = {
     "hidden_size": 32,
     "intermediate_size": 64,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 3,
     "num_attention_heads": 2,
 }
 

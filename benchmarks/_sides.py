@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,21 +25,28 @@ from ttm_jax.cli.huge_pages import with_huge_pages
 Parts = Mapping[str, Callable[[], Any]]
 
 
+class Seconds(float):
+    """Wall time, with the CPU time that was spent meanwhile."""
+
+    cpu: float = 0.0
+
+
 def _serve(setup: Callable[..., Parts], args: tuple, connection: Any) -> None:
     """In the child: set up, then run the named part on request and report the time it took."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         parts = setup(*args)
-        connection.send(("ready", sorted(parts), peak_gb()))
+        connection.send(("ready", 0.0, sorted(parts), peak_gb()))
         while (name := connection.recv()) is not None:
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             result = parts[name]()
-            connection.send((time.perf_counter() - began, result, peak_gb()))
+            spent = time.perf_counter() - began, time.process_time() - busy
+            connection.send((*spent, result, peak_gb()))
     except EOFError:  # the parent is gone
         pass
     except BaseException:
-        connection.send((None, traceback.format_exc(), 0.0))
+        connection.send((None, 0.0, traceback.format_exc(), 0.0))
 
 
 class Side:
@@ -61,12 +68,14 @@ class Side:
         with mock.patch.dict(os.environ, child):
             self._process.start()
         theirs.close()
-        self.parts = self._receive()[1]
+        self.parts = self._receive()[2]
 
     def run(self, part: str) -> tuple[float, Any]:
-        """Return the seconds and the result of the part."""
+        """Return the seconds (with their CPU time) and the result of the part."""
         self._connection.send(part)
-        seconds, result, self.peak_gb = self._receive()
+        wall, cpu, result, self.peak_gb = self._receive()
+        seconds = Seconds(wall)
+        seconds.cpu = cpu
         return seconds, result
 
     def close(self) -> None:
@@ -83,13 +92,13 @@ class Side:
                 "(-9 usually means out of memory)"
             ) from None
         if message[0] is None:
-            raise SystemExit(f"{self.name} failed:\n{message[1]}")
+            raise SystemExit(f"{self.name} failed:\n{message[2]}")
         return message
 
 
-def take_turns(sides: list[Side], part: str, repeats: int) -> list[list[float]]:
+def take_turns(sides: list[Side], part: str, repeats: int) -> list[list[Seconds]]:
     """Seconds of every repetition, one list per side. All are included: warm up first."""
-    seconds: list[list[float]] = [[] for _ in sides]
+    seconds: list[list[Seconds]] = [[] for _ in sides]
     for turn in range(repeats):
         order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
         for index in order:
@@ -97,12 +106,17 @@ def take_turns(sides: list[Side], part: str, repeats: int) -> list[list[float]]:
     return seconds
 
 
-def ratio(ours: list[float], theirs: list[float]) -> float:
+def cpu(seconds: Sequence[Seconds]) -> list[float]:
+    """The CPU time of every turn: all threads, so a busy machine changes it little."""
+    return [turn.cpu for turn in seconds]
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """How many times faster we are: the median over pairs of neighbouring turns."""
     return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
 
 
-def spread(ours: list[float], theirs: list[float]) -> str:
+def spread(ours: Sequence[float], theirs: Sequence[float]) -> str:
     ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
     return f"{ratios[0]:.2f}-{ratios[-1]:.2f}"
 

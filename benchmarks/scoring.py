@@ -14,16 +14,15 @@ ids in memory, use float32, and must agree.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
 import tyro
 from _models import NAMES, Name, Sizes, captions, torch_model, weight_writer
-from _sides import Parts, Side, machine, make_console, ratio, spread, take_turns
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from _results import Results
+from _sides import Parts, Side, machine, make_console, take_turns
 
 Shape = Literal["2x2", "1x4"]
 SHAPES: dict[Shape, tuple[int, int]] = {"2x2": (2, 2), "1x4": (1, 4)}
@@ -125,7 +124,7 @@ def torch_parts(folder: str, data: Data) -> Parts:
     }
 
 
-def measure(name: Name, groups: int, repeats: int, tiny: bool, table: Table) -> None:
+def measure(name: Name, groups: int, repeats: int, tiny: bool, results: Results) -> None:
     """Add the rows of one model."""
     with TemporaryDirectory() as folder:
         writer = Side("weights", weight_writer, name, tiny, folder)
@@ -137,17 +136,12 @@ def measure(name: Name, groups: int, repeats: int, tiny: bool, table: Table) -> 
         ]
         label = f"{name} (tiny)" if tiny else name
         for part in ("images", "captions", *SHAPES):
-            first, results = zip(*(side.run(part) for side in sides), strict=True)
-            check_agreement(label, part, results)
+            _, found = zip(*(side.run(part) for side in sides), strict=True)
+            check_agreement(label, part, found)
             ours, theirs = take_turns(sides, part, repeats)
             count, unit = (groups, "groups/s") if part in SHAPES else (2 * groups, f"{part}/s")
-            rates = [f"{count / median(seconds):.2f}" for seconds in (ours, theirs)]
-            # What the first call takes in addition: compilation, on our side.
-            beyond = f"{max(0.0, first[0] - median(ours)):.1f}"
-            ratios = (f"{ratio(ours, theirs):.2f}", spread(ours, theirs))
-            table.add_row(label, f"{part}: {unit}", *rates, *ratios, beyond)
-            label = ""
-        table.add_row("", "peak memory, GB", *(f"{side.peak_gb:.2f}" for side in sides), "", "", "")
+            results.turns(label, f"{part}: {unit}", ours, theirs, count)
+        results.values(label, "peak memory, GB", *(side.peak_gb for side in sides))
         for side in sides:
             side.close()
 
@@ -161,7 +155,11 @@ def check_agreement(label: str, part: str, results: tuple[Any, ...]) -> None:
 
 
 def main(
-    models: tuple[Name, ...] = NAMES, groups: int = 16, repeats: int = 5, quick: bool = False
+    models: tuple[Name, ...] = NAMES,
+    groups: int = 16,
+    repeats: int = 5,
+    quick: bool = False,
+    json: Path | None = None,
 ) -> None:
     """Time both sides in alternating turns.
 
@@ -170,17 +168,15 @@ def main(
         groups: groups of each kind of data; 2x2 has twice as many images and captions.
         repeats: number of turns; medians are shown.
         quick: use tiny models, few groups and two turns.
+        json: file to write the rows to as well.
     """
     groups, repeats = (min(groups, 6), min(repeats, 2)) if quick else (groups, repeats)
-    console = make_console()
-    console.print(machine())
-    table = Table(box=SIMPLE_HEAD, title="Scoring")
-    for column in ("model", "what", "ttm_jax", "PyTorch", "ratio", "from-to", "compile s"):
-        table.add_column(column, justify="left" if column in ("model", "what") else "right")
+    results = Results("scoring")
+    make_console().print(machine())
     for name in models:
-        measure(name, groups, repeats, quick, table)
-    console.print(table)
-    console.print("ratio: how many times faster ttm_jax is (median over turns)")
+        measure(name, groups, repeats, quick, results)
+    results.show("Scoring")
+    results.save(json)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,14 @@ start from tiles and token ids in memory, use float32, and must agree.
 """
 
 from dataclasses import dataclass
-from statistics import median
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import tyro
-from _sides import Parts, Side, cores, machine, make_console, ratio, spread, take_turns
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from _results import Results
+from _sides import Parts, Side, cores, machine, make_console, take_turns
 
 CAPTIONS = (2, 4)
 IMAGE, PAD, YES, NO = 60, 2, 7, 8  # in the tiny and in the large vocabulary
@@ -235,7 +234,13 @@ def check_agreement(captions: int, results: tuple[np.ndarray, ...]) -> None:
             )
 
 
-def main(images: int = 4, tiles: int = 1, repeats: int = 3, quick: bool = False) -> None:
+def main(
+    images: int = 4,
+    tiles: int = 1,
+    repeats: int = 3,
+    quick: bool = False,
+    json: Path | None = None,
+) -> None:
     """Time the three variants in alternating turns.
 
     Args:
@@ -243,38 +248,33 @@ def main(images: int = 4, tiles: int = 1, repeats: int = 3, quick: bool = False)
         tiles: tiles per image: 1 without splitting, 17 for a square, 13 for 4:3.
         repeats: number of turns; medians are shown.
         quick: use a tiny model, few images and two turns.
+        json: file to write the rows to as well.
     """
     images, repeats = (min(images, 3), min(repeats, 2)) if quick else (images, repeats)
-    console = make_console()
-    console.print(machine())
-    table = Table(box=SIMPLE_HEAD, title=f"VQAScore, {tiles} tiles per image")
-    for column in ("captions", "pairs/s", "plain", "PyTorch", "x plain", "", "x PyTorch", ""):
-        table.add_column(column, justify="right")
+    results = Results("VQAScore")
+    make_console().print(machine())
     with TemporaryDirectory() as folder:
         writer = Side("weights", weight_writer, quick, folder)
         data = Data(images, tiles, *writer.run("write")[1])
         writer.close()
-        makers = (("shared", shared_parts), ("plain", plain_parts), ("PyTorch", torch_parts))
-        sides = [Side(name, make, folder, data) for name, make in makers]
+        sides = [
+            Side("shared", shared_parts, folder, data, huge_pages=True),
+            Side("plain", plain_parts, folder, data, huge_pages=True),
+            Side("PyTorch", torch_parts, folder, data),
+        ]
         for captions in CAPTIONS:
             check_agreement(captions, tuple(side.run(str(captions))[1] for side in sides))
             ours, plain, theirs = take_turns(sides, str(captions), repeats)
-            rates = (f"{images * captions / median(s):.2f}" for s in (ours, plain, theirs))
-            ratios = (ratio(ours, plain), spread(ours, plain), ratio(ours, theirs))
-            table.add_row(
-                str(captions),
-                *rates,
-                f"{ratios[0]:.2f}",
-                ratios[1],
-                f"{ratios[2]:.2f}",
-                spread(ours, theirs),
-            )
-        memory = ", ".join(f"{side.name} {side.peak_gb:.2f}" for side in sides)
+            label, count = f"{captions} captions per image", images * captions
+            results.turns(label, "pairs/s", ours, theirs, count)
+            results.turns(label, "pairs/s; against every prompt in full", ours, plain, count)
+        shared, plain_peak, theirs_peak = (side.peak_gb for side in sides)
+        results.values("all", "peak memory, GB", shared, theirs_peak)
+        results.values("all", "peak memory, GB; every prompt in full", shared, plain_peak)
         for side in sides:
             side.close()
-    console.print(table)
-    console.print(f"peak memory, GB: {memory}")
-    console.print("x: how many times faster the shared variant is (median over turns and range)")
+    results.show(f"VQAScore, {tiles} tiles per image")
+    results.save(json)
 
 
 if __name__ == "__main__":

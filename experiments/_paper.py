@@ -125,12 +125,17 @@ def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
     """The rows; a model is loaded once where several arms share it."""
     rows: list[Comparison] = []
     models: dict[str, Any] = {}
-    for plan in plans:
+    for index, plan in enumerate(plans):
+        if not plan.flags.quiet:  # before the first import that takes seconds
+            title = f"{plan.experiment.name} {plan.arm.label}"
+            print(f"{title}: loading data and model", file=sys.stderr, flush=True)
         data = load_data(plan.arm, plan.flags, plan.correction)
         open_folder(plan, data)
         if plan.source not in models:
             models = {plan.source: load_model(plan.source)}  # one at a time
-        rows.append(run_plan(plan, data, models[plan.source]))
+        last = plan.source not in [later.source for later in plans[index + 1 : index + 2]]
+        model = models.pop(plan.source) if last else models[plan.source]
+        rows.append(run_plan(plan, data, model, donate=last))
     return rows
 
 
@@ -181,8 +186,11 @@ def open_folder(plan: Plan, data: Data) -> None:
     write_json(path, record)
 
 
-def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
-    """Run or resume the seeds of an arm; its row, which is also in its summary.json."""
+def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Comparison":
+    """Run or resume the seeds of an arm; its row, which is also in its summary.json.
+
+    With `donate`, nobody needs the model afterwards.
+    """
     import jax
 
     from ttm_jax.engine.seeds import run_seeds, summarise
@@ -203,6 +211,8 @@ def run_plan(plan: Plan, data: Data, model: "Model") -> "Comparison":
             resume=flags.resume,
             console=console,
             one_per_device=flags.one_per_device,
+            donate=donate,
+            keep_models="none",
             track=lambda folder, seed: open_trackers(
                 folder, f"{title} {seed}", tensorboard=flags.tensorboard, wandb=flags.wandb
             ),

@@ -67,6 +67,7 @@ def main() -> int | None:
         show_outlooks([plan for part in plans.values() for plan in part])
         return None
     failed: list[str] = []
+    said: dict[str, str] = {}
     for table in args.table:
         rows = gpt_rows(table, args, root)
         if not rows and not plans[table]:
@@ -75,7 +76,10 @@ def main() -> int | None:
             try:
                 rows += run_plans([plan])
             except InputError as error:
-                print(f"error: {plan.folder.name}: {error}", file=sys.stderr, flush=True)
+                name, text = plan.folder.name, str(error)
+                first = said.setdefault(text, name)  # benchmarks are shared by several rows
+                what = text if first == name else f"the same as for {first}"
+                print(f"error: {name}: {what}", file=sys.stderr, flush=True)
                 failed.append(f"{plan.experiment.name} {plan.arm.label}")
             write_table(table, rows, root, args.small)
         write_table(table, rows, root, args.small)

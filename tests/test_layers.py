@@ -12,7 +12,7 @@ ROOT = TESTS.parent
 LAYERS = (
     ("fault_points", "plain_text", "progress_bar"),
     ("errors",),
-    ("limits",),
+    ("limits", "trained_part"),
     ("config", "files"),
     ("matching", "inputs", "models"),
     ("data", "weights", "training"),

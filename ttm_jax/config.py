@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ttm_jax.errors import InputError
+from ttm_jax.trained_part import parse_train
 
 Family = Literal["siglip", "clip"]
 Matching = Literal["group", "global"]
 TauUnit = Literal["logit", "probability", "fraction"]
 Schedule = Literal["linear", "cosine", "constant", "ascending"]
-Train = Literal["all", "image", "text", "heads", "lora"]
 Placement = Literal["replicated", "sharded"]
 Prior = Literal["none", "subtract", "standardise"]
 
@@ -123,10 +123,12 @@ class TTMConfig:
     """AdamW's epsilon."""
     weight_decay: float = 0.05
     """AdamW's weight decay, on every parameter."""
-    train: Train = "all"
-    """What is trained: everything, one tower, the heads, or a low-rank adapter."""
+    train: str = "all"
+    """What is trained: `"all"`; one tower (`"image"`, `"text"`); the `"heads"`; the last N blocks
+    with the heads (`"last:2"`); low-rank adapters (`"lora"`); or combined, as in `"text:last:2"`
+    and `"lora:last:4"`. What is frozen is computed once per run."""
     lora_rank: int = 8
-    """Rank of the adapter with `train="lora"`."""
+    """Rank of the adapters with `train="lora..."`."""
     precision: Literal["highest", "high", "default"] = "highest"
     """Precision of matrix products."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -150,6 +152,7 @@ class TTMConfig:
             value = getattr(self, name)
             if not least <= value <= most:  # also refuses nan
                 raise InputError(f"{name} is {value}; expected {least} to {most}")
+        parse_train(self.train)
         if not 0 < self.lr < math.inf:
             raise InputError(f"lr is {self.lr}; expected a positive number")
         for name in ("tau_1", "tau_T"):

@@ -31,6 +31,7 @@ except ImportError:  # Windows: the process id in the name has to do
 # .ttm_jax-<host>-<process id>-<random>.tmp
 _TEMPORARY = re.compile(r"\.ttm_jax-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{16}\.tmp")
 _HOST = f"{zlib.crc32(node().encode()):08x}"
+_ESCAPED = "backslashreplace"
 _ABANDONED = 3600.0  # seconds after which an unlocked file counts as left behind in any case
 _cleaned: set[str] = set()
 
@@ -54,7 +55,9 @@ def _write(path: Path, write: Callable[[BinaryIO], Any]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomic(path, lambda file: file.write(text.encode()))
+    """UTF-8. Halves of surrogate pairs, with which Python stands for the bytes of a file name that
+    are no UTF-8, become escapes that JSON reads back as they were."""
+    write_atomic(path, lambda file: file.write(text.encode("utf-8", _ESCAPED)))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -149,6 +152,14 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path} is not a file name") from error
 
 
+def check_name(path: Path) -> None:
+    """Raise `InputError` for a path that the libraries that store arrays cannot be given."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path} is not a name in UTF-8; choose another one") from error
+
+
 def file_problem(path: str | os.PathLike) -> str | None:
     """Why there is nothing to read at `path`, as the end of a sentence; None if all is well."""
     try:
@@ -177,7 +188,7 @@ def read_json(path: Path) -> Any:
 
 def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Add JSON lines and wait until the disk has them."""
-    with named(path), path.open("a", encoding="utf-8") as file:
+    with named(path), path.open("a", encoding="utf-8", errors=_ESCAPED) as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
         file.flush()

@@ -144,8 +144,8 @@ def load_run(
         hub.check_recorded(source)  # a folder from somebody else must not choose an address
     start = load_model(base or source, resize=resize, compute=compute)
     split = split_params(start.params, config["train"], config["lora_rank"])
-    like: dict[str, Any] = variables(split.trained, split.frozen)
-    tree = read_arrays(path / "checkpoints", jax.tree.map(_shape, like), iteration)
+    like: dict[str, Any] = jax.eval_shape(variables, split.trained, split.frozen)
+    tree = read_arrays(path / "checkpoints", like, iteration)
     params = merge_params(state_leaves(tree), {})
     if isinstance(start, VQAModel):
         model = Fields(settings["model"], Place(path / "config.json"), "model")
@@ -162,10 +162,6 @@ def _asked(found: Fields) -> VQASettings:
     normalise: Any = found.one_of("normalise", get_args(Normalise))
     splitting = found.boolean("splitting") if found.known("splitting") else None
     return VQASettings(found.string("question"), (answers[0], answers[1]), normalise, splitting)
-
-
-def _shape(x: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def _model(

@@ -27,5 +27,12 @@ def rich_text(text: str) -> Any:
     return Text(one_line(text))
 
 
+def rich_lines(*texts: str) -> Any:
+    """Several of them below each other, as the text of one cell."""
+    from rich.text import Text
+
+    return Text("\n").join(map(rich_text, texts))
+
+
 def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")

@@ -1,5 +1,7 @@
 """The one progress bar of the project: on the terminal, on stderr, gone when it is done."""
 
+import functools
+import sys
 from typing import Any
 
 
@@ -10,7 +12,6 @@ def progress_bar(*, extra: tuple[str, ...] = ()) -> Any:
     templates, for example "{task.fields[cost]}".
     """
     from rich import progress
-    from rich.console import Console
 
     class Amount(progress.ProgressColumn):
         """Bytes or a number of items, as the task says."""
@@ -39,6 +40,18 @@ def progress_bar(*, extra: tuple[str, ...] = ()) -> Any:
         progress.TimeElapsedColumn(),
         progress.TextColumn("elapsed"),
         Remaining(),
-        console=Console(stderr=True),
+        console=_console(getattr(sys.stderr, "rich_proxied_file", sys.stderr)),
         transient=True,
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _console(stream: Any) -> Any:
+    """One for all bars on a stream: rich draws a bar that starts inside another one below it.
+
+    Two consoles would take turns to overwrite one line. `stream` is stderr itself, not what rich
+    puts in its place while a bar is drawn.
+    """
+    from rich.console import Console
+
+    return Console(stderr=True)

@@ -18,12 +18,16 @@ from commands import command, models, one_device, smolvlm  # noqa: F401  (fixtur
 from paths import TESTS
 from PIL import Image
 
+from ttm_jax.cli import adapt as adapt_command
+from ttm_jax.config import TTMConfig
 from ttm_jax.data import world
 from ttm_jax.data.folder_reader import read_folder, write_folder
-from ttm_jax.data.groups import Group
+from ttm_jax.data.groups import Group, GroupedDataset
+from ttm_jax.data.own_data import read_own_data
 from ttm_jax.engine.estimate import estimate, take_sample
 from ttm_jax.files import read_json, read_lines
 from ttm_jax.load import load_model
+from ttm_jax.report.describe import describe
 
 # The captions of the world are longer than what the tiny models read.
 pytestmark = pytest.mark.filterwarnings("ignore::ttm_jax.inputs.tokenize.CaptionWarning")
@@ -390,3 +394,30 @@ def test_the_worked_example_of_the_page(command, models, tmp_path, monkeypatch):
     line = next(read_lines(tmp_path / "runs" / "mine" / "matchings.jsonl"))
     shown = json.loads(re.search(r'^\{"id".*\}$', example, re.M)[0])
     assert list(line) == list(shown)  # the keys that the page shows
+
+
+def test_what_was_found_is_said_before_the_model(command, folders, tmp_path):  # noqa: F811
+    shown = command("adapt", "--model", tmp_path / "none.npz", "--data", folders["lists"])
+    assert shown.code == 2
+    first, second, *_ = shown.err.splitlines()
+    assert first == "lists: 6 images and 6 captions without groups, truth known"
+    assert second.startswith("loading ")
+
+
+def test_a_recommended_rate_with_other_settings(capsys, folders):
+    model, data = load_model("small-siglip"), read_own_data(folders["unknown"])
+    args = adapt_command.Args(model="small-siglip", data=Path("x"), iterations=1)
+    config = TTMConfig(lr=2e-4, iterations=1, epochs=10)
+    assert adapt_command.with_rate(args, model, data, config, model.advice) == config
+    assert capsys.readouterr().err == (
+        "lr 0.0002, recommended by the model; 1 iteration of 10 epochs\n"
+    )
+
+
+def test_names_in_a_description_are_text():
+    picture = np.zeros((4, 4, 3), np.uint8)
+    group = Group("1", (picture,), ("a", "b"), (0,))
+    dataset = GroupedDataset.from_groups([group], "a\x1b[31m\nb")
+    assert describe(dataset, TTMConfig()) == (
+        "a\\x1b[31m\\nb: 1 group (1 of 1x2), 1 image and 2 captions in all, truth known"
+    )

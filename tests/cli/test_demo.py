@@ -101,3 +101,17 @@ def test_ablations_in_the_small(command, tmp_path):  # noqa: F811
     assert row["agreement"] == 100.0
     assert row["overfitted"] == row["before"]  # GroupScore has become what GroupMatch was
     assert (tmp_path / "ablations.md").read_text(encoding="utf-8") in done.out
+
+
+def test_parts_of_a_small_model(command, tmp_path):  # noqa: F811
+    size = ("--groups", 8, "--iterations", 1, "--seeds", 0, "--variants", "color_swap", "--quiet")
+    parts = ("--parts", "heads", "text:last:1")
+    done = command("small_parts", *size, *parts, "--run-dir", tmp_path)
+    assert done.code == 0, done.err
+    (row,) = read_json(tmp_path / "parts.json")["rows"]
+    assert list(row["after"]) == ["heads", "text:last:1"]
+    assert (tmp_path / "parts.md").read_text(encoding="utf-8") in done.out
+    assert done.out.splitlines()[0] == "| variant | before | heads | text:last:1 |"
+    refused = command("small_parts", *size, "--parts", "last:99", "--run-dir", tmp_path / "no")
+    assert refused.code == 2
+    assert "expected last:1 to last:" in refused.err

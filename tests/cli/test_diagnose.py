@@ -20,7 +20,9 @@ def test_text_json_and_figure(data, tmp_path, capsys):
     words = ["--model", "small-siglip", "--data", str(data / "size_swap")]
     figure = tmp_path / "margins.png"
     diagnose.main([*words, "--figure", str(figure)])
-    text = capsys.readouterr().out
+    shown = capsys.readouterr()
+    text = shown.out
+    assert shown.err.count("small-siglip: it was trained on drawings") == 1
     assert "40 groups, 10 decoys for each" in text
     assert "go ahead" in text.splitlines()[-1]
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,7 @@
 """The command `ttm evaluate`: every format, both outputs, and what bad files get."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -323,6 +324,17 @@ class TestWhatScoreWrites:
         found = json.loads(call(capsys, self.written(tmp_path / "x.npz", scores), "--json"))
         assert found["metrics"]["global_match"]["count"] == 3
 
+    def test_order_of_a_folder_is_no_truth(self, capsys, tmp_path):
+        scores = np.array([[2, 1], [1, 2]], np.float32)
+        images, path = [Path("a.jpg"), Path("b.jpg")], tmp_path / "x.npz"
+        write_logits(path, scores, images, ["x", "y"], "siglip", listed=False)
+        assert json.loads(call(capsys, path, "--json"))["metrics"] == {}
+        forced = json.loads(call(capsys, path, "--truth", "diagonal", "--json"))
+        assert forced["metrics"]["global_match"]["count"] == 2
+        write_logits(path, scores, images, ["x", "y"], "siglip", [1, 0], listed=False)
+        found = json.loads(call(capsys, path, "--json"))
+        assert found["metrics"]["global_match"]["count"] == 0
+
     def test_candidates_have_no_truth(self, capsys, tmp_path):
         scores = np.array([[2, 1, 0], [1, 2, 0]], np.float32)
         found = json.loads(call(capsys, self.written(tmp_path / "x.npz", scores), "--json"))
@@ -378,3 +390,14 @@ def test_a_matrix_without_the_prior(capsys, tmp_path):
     before, after = found["metrics"], found["without_prior"]
     assert after["row_argmax"]["count"] > before["row_argmax"]["count"]
     assert after["global_match"] == before["global_match"]  # every caption is used
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 4), (3, 2)])
+def test_80_columns_cut_nothing(capsys, tmp_path, monkeypatch, shape):
+    """The name of a metric may break; numbers and headings are whole."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    path = tmp_path / "many.npz"
+    np.savez(path, scores=np.random.default_rng(0).normal(size=(1234, *shape)))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", call(capsys, path))
+    assert "…" not in shown
+    assert {"right", "percent", "interval", "chance", "%"} <= set(shown.split())

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ttm_jax.data.caption_tables import read_caption_table
-from ttm_jax.data.own_data import expand_images, image_files, read_own_data
+from ttm_jax.data.caption_tables import CaptionRow, read_caption_table
+from ttm_jax.data.own_data import expand_images, image_files, read_own_data, truth_of_images
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.image_decode import NamedBytes
 
@@ -148,3 +148,42 @@ class TestRefused:
             read_caption_table(tmp_path / "captions.docx")
         with pytest.raises(InputError, match="does not exist; expected a folder of images"):
             read_own_data(tmp_path / "nowhere")
+
+
+class TestSpreadsheets:
+    @pytest.mark.parametrize("mark", [";", "\t", ","])
+    def test_marks_between_columns(self, photos, mark):
+        pairs = [("image", "caption"), ("photo_1.png", '"a cat, asleep; or not"')]
+        (photos / "captions.csv").write_text("".join(f"{mark.join(row)}\n" for row in pairs))
+        found = read_own_data(photos).dataset
+        assert names(found.images) == ["photo_1.png"]
+        assert found.captions == ("a cat, asleep; or not",)
+
+    def test_names_of_columns_and_no_header(self, photos):
+        (photos / "captions.csv").write_text("photo_2.png;a dog\nphoto_1.png;a cat\n")
+        assert read_own_data(photos).dataset.captions == ("a dog", "a cat")
+        (photos / "captions.csv").write_text("file;what it shows\nphoto_2.png;a dog\n")
+        found = read_own_data(photos, caption_column="what it shows")
+        assert found.dataset.captions == ("a dog",)
+
+    def test_a_list_of_captions_keeps_its_marks(self, photos):
+        lines = ["a cat; asleep", "a dog", "a bird; it sings"]
+        (photos / "captions.csv").write_text("\n".join(lines))
+        assert read_own_data(photos).dataset.captions == tuple(lines)
+
+
+def test_truth_of_images(photos):
+    rows = [
+        CaptionRow(2, "ten", "photo_10.png"),
+        CaptionRow(3, "nobody"),
+        CaptionRow(4, "one", "photo_1.png"),
+        CaptionRow(5, "two", "photo_2.png"),
+    ]
+    images = expand_images([photos])
+    assert truth_of_images(images, rows, [photos]) == [2, 3, 0]
+    assert truth_of_images(images[:1], rows, images[:1]) == [2]
+    twice = [*rows, CaptionRow(6, "one again", "photo_1.png")]
+    assert truth_of_images(images, twice, [photos]) is None
+    assert truth_of_images(images, rows[:2], [photos]) is None
+    assert truth_of_images(images, [CaptionRow(1, "a")], [photos]) is None
+    assert truth_of_images(images, [], [photos]) is None

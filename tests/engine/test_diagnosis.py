@@ -42,6 +42,24 @@ def test_labels_are_not_used(model):
     np.testing.assert_array_equal(with_truth.margins.decoys, without.margins.decoys)
 
 
+def test_the_order_of_images_and_captions_within_groups_makes_no_difference(model):
+    dataset = world.make("size_swap", groups=30)
+    (block,) = dataset.blocks
+    turned = replace(
+        block,
+        image_index=block.image_index[:, ::-1],
+        text_index=np.where(
+            np.arange(30)[:, None] % 2, block.text_index, block.text_index[:, ::-1]
+        ),
+        truth=None,
+    )
+    usual = diagnose(model, dataset.without_truth())
+    moved = diagnose(model, replace(dataset, blocks=(turned,)))
+    np.testing.assert_allclose(moved.margins.decoys, usual.margins.decoys, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(moved.margins.groups, usual.margins.groups, rtol=0, atol=1e-4)
+    assert moved.p_value == pytest.approx(usual.p_value, rel=0.02)
+
+
 def test_decoys_have_the_captions_of_a_group_and_the_images_of_another():
     dataset = world.make("size_swap", groups=30)
     (block,), (decoys,) = dataset.blocks, decoy_blocks(dataset, 4, 0)

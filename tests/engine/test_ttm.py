@@ -12,6 +12,7 @@ from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.engine.ttm import run_ttm
 from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.files import read_json, read_lines
+from ttm_jax.runs.console import Console
 from ttm_jax.training import sharding
 from ttm_jax.training.trainer import run_steps
 
@@ -36,6 +37,11 @@ def leaves(result):
 def assert_same_model(a, b):
     for x, y in zip(leaves(a), leaves(b), strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+def tiny_arrays():
+    dataset = tiny_dataset()
+    return np.asarray(dataset.images), np.asarray(dataset.captions)
 
 
 class TestAlgorithm:
@@ -73,6 +79,45 @@ class TestAlgorithm:
         assert run_steps._cache_size() == before + 1
         run(dataset=dataset, seed=1)
         assert run_steps._cache_size() == before + 1
+
+    def test_narrow_last_batches_change_nothing_and_are_compiled_before_the_first_step(self):
+        config = replace(CONFIG, epochs=4, batch_groups=6)  # 12 epochs: a full and a half width
+        dataset = tiny_dataset(14)
+        counts, sizes = [], []
+
+        def counted(done: int, total: int) -> None:
+            counts.append(done)
+            sizes.append(run_steps._cache_size())
+
+        class Counting(Console):
+            def progress(self, done: int, total: int) -> None:
+                counted(done, total)
+
+        before = run_steps._cache_size()
+        result = run(dataset=dataset, config=config, console=Counting("quiet"))
+        assert {size - before for size in sizes} == {2}
+        assert result.history[0].selected.sum() == 5
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ttm_jax.engine.ttm.batch_widths", lambda batch, epochs: (batch,))
+            wide = run(dataset=dataset, config=config)
+        assert [list(record.selected) for record in result.history] == [
+            list(record.selected) for record in wide.history
+        ]
+        np.testing.assert_allclose(result.scores, wide.scores, rtol=0, atol=2e-5)
+
+    def test_a_model_that_is_given_away_gives_the_same_result_and_is_empty(self):
+        kept, given = tiny_model(), tiny_model()
+        expected = run(kept)
+        result = run(given, donate=True)
+        assert_same_model(result, expected)
+        np.testing.assert_array_equal(result.scores, expected.scores)
+        assert leaves(expected)
+        assert jax.tree.leaves(kept.params)
+        assert not jax.tree.leaves(given.params)
+        with pytest.raises(InputError, match="given to a run with donate=True; load it again"):
+            run(given)
+        with pytest.raises(InputError, match="load it again"):
+            given.score_arrays(*tiny_arrays())
 
     def test_nothing_selected_leaves_the_model_alone(self):
         result = run(config=replace(CONFIG, tau_1=1e6, tau_T=1e6))

@@ -53,6 +53,20 @@ def test_a_row_that_cannot_run_does_not_stop_the_others(reproduce, tmp_path):
     assert (root / "table_main_2x2_small.md").read_text().count("| TTM | - |") == 1
 
 
+def test_one_reason_is_said_once(command, tmp_path):  # noqa: F811
+    """Rows that share a benchmark lack it for the same reason, which is a long line."""
+    nowhere = ("--no-fetch", "--data-dir", tmp_path / "data")
+    rows = ("winoground_clip", "winoground_siglip", "winoground_siglip_l16")
+    flags = [flag for flag in SMALL if flag != "--small"]
+    done = command("reproduce", *flags, *nowhere, "--table", "main_2x2", "--rows", *rows,
+        "--run-dir", tmp_path / "runs")  # fmt: skip
+    assert done.code == 2
+    said = [line for line in done.err.splitlines() if line.startswith("error: winoground")]
+    assert said[1:] == [f"error: {name}: the same as for winoground_clip" for name in rows[1:]]
+    assert said[0].startswith("error: winoground_clip: ")
+    assert "ttm data winoground" in said[0]
+
+
 def test_several_tables_and_arms(reproduce, tmp_path):
     done = reproduce("--table", "sugarcrepe_1x2", "--rows", "sugarcrepe_siglip", "--iterations", 1)
     assert done.code == 0, done.err

@@ -91,12 +91,14 @@ def apply(mutation: Mutation) -> None:
 
 def check(code: int, errors: str, out: Path, before: dict[Path, bytes] | None, broken: Path):
     """The promise, after a command."""
-    assert code in (0, 2), f"exit code {code}: {errors}"
     lines = errors.splitlines()
     told = [line for line in lines if not line.startswith("warning: ")]
+    # Weights may be finite and so large that scores are not: that is not the fault of a file.
+    overflow = code == 1 and len(told) == 1 and "not finite" in told[0]
+    assert code in (0, 2) or overflow, f"exit code {code}: {errors}"
     assert len(told) <= 1, errors
     assert all(line.startswith("error: ") for line in told), errors
-    assert len(told) == (code == 2), errors
+    assert len(told) == (code != 0), errors
     assert len(lines) - len(told) <= 2, errors  # captions that are too long, and a checkpoint
     left = [path for path in out.rglob("*") if path.is_file()]
     assert not [path for path in left if path.name.startswith(".ttm_jax-")], left

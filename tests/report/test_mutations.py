@@ -33,7 +33,7 @@ def folders(tmp_path_factory) -> list[Path]:
     """Groups of one shape, of three shapes, a global matching, and one without truth."""
     root = tmp_path_factory.mktemp("runs")
     rng = np.random.default_rng(0)
-    write_fates(root / "fates", (0,))
+    write_fates(root / "fates", (0,), watched=True)
     write_mixed(root / "mixed" / "seed_0")
     history = [rng.normal(size=(1, 10, 10)) for _ in range(2)]
     write_run(root / "global" / "seed_0", pictured_dataset(), history, GLOBAL)

@@ -1,5 +1,10 @@
 """Progress displays."""
 
+import io
+import re
+import sys
+
+from ttm_jax.progress_bar import progress_bar
 from ttm_jax.runs import console
 from ttm_jax.runs.console import Console
 from ttm_jax.runs.progress import BarProgress, LineProgress
@@ -41,3 +46,59 @@ def test_a_log_file_gets_a_line_of_a_long_iteration(capsys, monkeypatch):
     quiet = Console("quiet")
     quiet.progress(1, 20)
     assert capsys.readouterr().err == ""
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_inside_another_is_drawn_below_it(monkeypatch):
+    """Two displays of their own would erase each other's line ten times per second."""
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with progress_bar() as outer:
+        outer.add_task("reading and scoring", total=None)
+        with progress_bar() as inner:
+            inner.add_task("images", total=20)
+            outer.refresh()
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    assert re.search(r"reading and scoring [^\n\r]*\r?\n[^\n\r]*images", plain)
+
+
+def _row(iteration: int, **metrics: float) -> dict:
+    trained = {"tau": 0.9244, "selected": 1319, "units": 1319, "lr": 1.9e-4, "loss": 10.2337}
+    return {
+        "iteration": iteration,
+        "metrics": {name: {"percent": value} for name, value in metrics.items()},
+        "seconds": 12345.6,
+        **(trained if iteration else {}),
+        **({"precision": 1.0} if iteration and metrics else {}),
+    }
+
+
+def test_the_table_of_iterations_fits_on_80_columns(capsys):
+    shown = Console("plain")
+    shown.header(3)
+    for iteration in (0, 10):
+        shown.iteration(_row(iteration, group_score=100.0, group_match=100.0))
+    first, *table = capsys.readouterr().err.splitlines()
+    assert first == "seed 3"
+    assert [len(line) for line in table] == [79] * 3
+    assert table[2].split() == [
+        "10", "0.9244", "1319/1319", "100.0", "100.00", "100.00", "10.2337", "1.90e-04", "12345.6"
+    ]  # fmt: skip
+
+
+def test_columns_that_would_stay_empty_are_left_out(capsys):
+    shown = Console("plain")
+    shown.header()
+    shown.iteration(_row(0))
+    shown.header()
+    shown.iteration(_row(0, global_match=5.0, row_argmax=10.0))
+    blind, _, without_groups, _ = capsys.readouterr().err.splitlines()
+    assert blind.split() == ["iter", "tau", "selected", "loss", "lr", "sec"]
+    assert "precision global match" in without_groups
+    assert "Group" not in without_groups

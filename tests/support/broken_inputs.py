@@ -28,7 +28,7 @@ class Inputs:
         return self.root / "adapted" / "run"
 
     def copy(self, name: str, to: Path) -> Path:
-        """A part of it, to be broken: "adapted", "model", "data", "scores" or "npz"."""
+        """A part of it, to be broken: "adapted", "model", "data", "more", "scores" or "npz"."""
         return shutil.copytree(self.root / name, to)
 
 
@@ -46,6 +46,7 @@ def make_inputs(root: Path) -> Inputs:
     make_folder(root / "made", "siglip")
     shutil.move(root / "made" / "model", root / "model")
     write_folder(world.make("color_swap", 4, size=16), root / "data")
+    write_folder(world.make("color_swap", 20, size=16), root / "more")  # a diagnosis needs so many
     scores = root / "scores"
     scores.mkdir()
     values = np.random.default_rng(0).normal(size=(3, 2, 2)).astype(np.float32)
@@ -60,6 +61,10 @@ def make_inputs(root: Path) -> Inputs:
 def adapt_arguments(inputs: Inputs, out: Path, **changed: Path) -> list[object]:
     paths = {"model": inputs.root / "model", "data": inputs.root / "data", **changed}
     return ["adapt", "--model", paths["model"], "--data", paths["data"], "--out", out, *QUICK]
+
+
+def _diagnose(model: Path, data: Path, out: Path) -> list[object]:
+    return ["diagnose", "--model", model, "--data", data, "--figure", out / "margins.png"]
 
 
 def _score(inputs: Inputs, model: Path, out: Path, *more: object) -> list[object]:
@@ -85,6 +90,8 @@ CASES: dict[str, Case] = {
     "inspect --diff: model": Case(
         "model", lambda i, b, o: ["inspect", "--diff", b, i.root / "model", "--figure", o / "d.png"]
     ),
+    "diagnose: model": Case("model", lambda i, b, o: _diagnose(b, i.root / "more", o)),
+    "diagnose: data": Case("more", lambda i, b, o: _diagnose(i.root / "model", b, o)),
     "adapt: model": Case("model", lambda i, b, o: adapt_arguments(i, o / "new", model=b)),
     "score: npz": Case(
         "npz",

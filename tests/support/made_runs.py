@@ -68,8 +68,12 @@ def write_run(
     config: TTMConfig = CONFIG,
     seed: int = 0,
     source: str = "memory",
+    watched: bool = False,
 ) -> Path:
-    """A finished run whose models gave these scores; several shapes have a tuple each."""
+    """A finished run whose models gave these scores; several shapes have a tuple each.
+
+    If it is `watched`, its rows also have estimates without labels, and the last one an alarm.
+    """
     dataset = grouped.ungrouped() if config.matching == "global" else grouped
     shapes = {f"{b.shape[0]}x{b.shape[1]}": len(b) for b in dataset.blocks}
     RunFolder(path).open(
@@ -93,7 +97,7 @@ def write_run(
         scores = tuple(block.astype(np.float32) for block in blocks)
         metrics = evaluate(scores, grouped, config.matching)
         if iteration == 0:
-            run.log(0, scores, metrics, 0.5)
+            run.log(0, scores, metrics, 0.5, known=_known(0, len(history)) if watched else None)
             continue
         tau = float(taus[iteration - 1])
         before = induce(run.scores[-1], config.matching)
@@ -102,10 +106,26 @@ def write_run(
             oracle=config.oracle,
         )  # fmt: skip
         losses = np.linspace(2 / iteration, 1 / iteration, 6).astype(np.float32)
-        run.log(iteration, scores, metrics, 1.0, labels, losses, config.lr)
+        known = _known(iteration, len(history)) if watched else None
+        run.log(iteration, scores, metrics, 1.0, labels, losses, config.lr, known=known)
     rows = matching_rows(dataset, induce(run.scores[-1], config.matching), config.matching)
     RunFolder(path).finish(list(rows), {"seed": seed, "final": run.rows[-1]["metrics"]})
     return path
+
+
+def _known(iteration: int, count: int) -> dict[str, object]:
+    """What a row says without labels: estimates that fall, and an alarm in the last iteration."""
+    value = 0.9 - 0.3 * iteration
+    interval = {"value": value, "low": value - 0.05, "high": value + 0.05}
+    known: dict[str, object] = {
+        "estimate": {"tau": 1.0, "p_value": 0.01, "go_ahead": True, "precision": interval,
+                     "accuracy": interval},
+        "grounded": {"blind": 0.2, "gain": 0.3},
+        "captions": 5.0,
+    }  # fmt: skip
+    if iteration == count - 1:
+        known["alarm"] = {"back_to": 0, "why": "the estimated share of right matchings fell"}
+    return known
 
 
 def write_fates(folder: Path, seeds: Sequence[int] = (0, 1), **settings: object) -> Path:

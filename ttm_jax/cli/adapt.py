@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.config import Matching, Prior, Schedule, Train, TTMConfig, check_seeds
+from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.advice import Advice
+from ttm_jax.report.describe import describe
 
 if TYPE_CHECKING:
     from ttm_jax.engine.result import TTMResult
@@ -76,8 +78,10 @@ class Args:
     captions than one, ttm diagnose says whether removing it helps."""
     schedule: Annotated[Schedule | None, option("NAME", "linear")] = None
     """How the threshold decays: linear or cosine (constant and ascending are for comparison)."""
-    train: Annotated[Train | None, option("PART", "all")] = None
-    """What is trained: all, image, text, heads or lora."""
+    train: Annotated[str | None, option("PART", "all")] = None
+    """What is trained: all, image, text, heads, last:N (the last N blocks and the heads), lora, or
+    combined, as in text:last:2 and lora:last:2. What is frozen is computed once: last:2 makes a
+    training step several times cheaper."""
     augment: Switch = False
     """Train on random crops; not advisable where position or the edge of the image matters."""
     seeds: tuple[int, ...] = (0,)
@@ -112,16 +116,16 @@ def main(argv: Sequence[str]) -> None:
         image_column=args.image_column,
         caption_column=args.caption_column,
     )
-    settings(args, data, Advice(), generative=False)  # mistakes in flags come before the model
-    say(args, *data.notes, f"{data.dataset!r}", f"loading {args.model}")
+    config = settings(args, data, Advice(), generative=False)  # mistakes in flags before the model
+    say(args, *data.notes, describe(data.dataset, config), f"loading {args.model}")
     from ttm_jax.load import load_model
     from ttm_jax.scorers.contrastive.model import ContrastiveModel
 
     model = load_model(args.model, revision=args.revision, files_from=args.files_from)
     contrastive = isinstance(model, ContrastiveModel)
     advice = model.advice if isinstance(model, ContrastiveModel) else Advice()
-    if advice.about:
-        say(args, f"{args.model}: {advice.about}")
+    if not args.quiet:
+        say_about(args.model, advice)
     config = settings(args, data, advice, generative=not contrastive)
     config = with_rate(args, model, data, config, advice)
     if args.dry_run:
@@ -199,8 +203,9 @@ def with_rate(
         return config
     if rate_is_known(advice, args.model, generative=generative):
         who = "the model" if advice.settings else "the paper"
-        text = f"settings recommended by {who}: lr {config.lr:g}, {config.iterations} iterations "
-        say(args, f"{text}of {config.epochs} epochs")
+        rounds = f"{config.iterations} iteration{'s' if config.iterations > 1 else ''}"
+        epochs = f"{config.epochs} epoch{'s' if config.epochs > 1 else ''}"
+        say(args, f"lr {config.lr:g}, recommended by {who}; {rounds} of {epochs}")
         return config
     earlier = rate_of_run(output(args, data))
     if earlier is not None:
@@ -229,6 +234,18 @@ def begun(out: Path) -> Path | None:
     return next((path for path in places if (path / "config.json").is_file()), None)
 
 
+def refuse_foreign_model(out: Path) -> None:
+    """Say before the training that its result would have no place."""
+    from ttm_jax.report.checkpoints.adapted_model import holds_files
+    from ttm_jax.runs.locate import MODEL
+
+    if begun(out) is None and holds_files(out / MODEL):
+        raise InputError(
+            f"{out / MODEL} exists already, and {out} holds no run that it could be from; move it "
+            "away, or give another folder with --out"
+        )
+
+
 def output(args: Args, data: OwnData) -> Path:
     return args.out or Path("runs") / f"adapt_{data.dataset.name}"
 
@@ -240,6 +257,7 @@ def adapt(
     from ttm_jax.runs.console import Console
 
     out = output(args, data)
+    refuse_foreign_model(out)
     with Console("quiet" if args.quiet else "auto") as console:
         results = run(args, model, data, config, out, console)
     summary = write_results(out, data, config, results)
@@ -267,8 +285,9 @@ def run(
     task = (model, data.dataset, config)
     if len(args.seeds) > 1:
         return run_seeds(
-            *task, args.seeds, out / RUN, resume=args.resume, console=console, track=track
-        )
+            *task, args.seeds, out / RUN, resume=args.resume, console=console, track=track,
+            donate=True, keep_models="first",
+        )  # fmt: skip
     trackers = track(out, data.dataset.name)
     try:
         return [
@@ -279,6 +298,7 @@ def run(
                 resume=args.resume,
                 console=console,
                 trackers=trackers,
+                donate=True,
             )
         ]
     finally:

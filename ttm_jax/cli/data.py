@@ -53,13 +53,13 @@ class Args:
 
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm data", __doc__)
-    if args.list:
+    if args.list or not args.names:
         for benchmark in BENCHMARKS.values():
             shape = "{}x{}".format(*benchmark.shape)
             print(f"{benchmark.name:24} {benchmark.groups:5} of {shape}  {benchmark.about}")
+        if not args.list:
+            print("\n`ttm data NAME [NAME ...]` downloads benchmarks, `ttm data all` all of them")
         return
-    if not args.names:
-        raise InputError("nothing to prepare; name benchmarks, or all, or see --list")
     options = Options(args.sources, args.allow_changed, args.workers)
     benchmarks = find_benchmarks(args.names)
     failed = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Prior, check_seeds
 from ttm_jax.data.own_data import read_own_data
@@ -63,6 +64,8 @@ def main(argv: Sequence[str]) -> None:
     model = load_model(args.model, revision=args.revision, files_from=args.files_from)
     shapes = [block.shape for block in data.dataset.blocks]
     generative = not isinstance(model, ContrastiveModel)
+    if isinstance(model, ContrastiveModel):
+        say_about(args.model, model.advice)
     config = own_data_config(shapes, "group", generative=generative)
     config = replace(config, prior=args.prior, coverage=given(args.coverage, config.coverage))
     found = diagnose(model, data.dataset, config, draws=args.draws, seed=args.seed)

@@ -1,5 +1,6 @@
 """How commands read their arguments, and how `--help` shows them: every default once."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -22,10 +23,15 @@ def parse(into: Callable[..., T], argv: Sequence[str], prog: str, about: str | N
     return tyro.cli(
         into,
         prog=prog,
-        description=about,
+        description=_with_examples(about),
         args=list(argv),
         config=(tyro.conf.FlagCreatePairsOff,),  # --quiet, or --no-resume: one spelling each
     )
+
+
+def _with_examples(about: str | None) -> str | None:
+    """Commands in a docstring, indented: tyro fills paragraphs, but keeps indented lines."""
+    return about and re.sub(r"^(?=(python -m|ttm) )", "    ", about, flags=re.MULTILINE)
 
 
 def given(value: T | None, default: T) -> T:

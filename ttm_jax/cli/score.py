@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.data.caption_tables import read_caption_table
-from ttm_jax.data.own_data import expand_images
+from ttm_jax.data.caption_tables import CaptionRow, read_caption_table
+from ttm_jax.data.own_data import expand_images, truth_of_images
 from ttm_jax.errors import InputError
 from ttm_jax.report.tables.logits import (
     Kind,
@@ -49,11 +50,12 @@ class Args:
 
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm score", __doc__)
-    captions = args.captions
+    captions, rows = args.captions, list[CaptionRow]()
     if args.captions_file is not None:
         if captions:
             raise InputError("give --captions or --captions-file, not both")
-        captions = tuple(row.caption for row in read_caption_table(args.captions_file))
+        rows = read_caption_table(args.captions_file)
+        captions = tuple(row.caption for row in rows)
     if not captions or not args.images:
         raise InputError("nothing to score: give --images and --captions")
     if args.top < 1:
@@ -65,10 +67,15 @@ def main(argv: Sequence[str]) -> None:
     from ttm_jax.scorers.contrastive.model import ContrastiveModel
 
     model = load_model(args.model, revision=args.revision, files_from=args.files_from)
+    kind: Kind = "vqa"
+    if isinstance(model, ContrastiveModel):
+        kind = model.family
+        say_about(args.model, model.advice)
     scores = model.score(images, captions)
-    kind: Kind = model.family if isinstance(model, ContrastiveModel) else "vqa"
     if args.out is not None:
-        write_logits(args.out, scores, images, captions, kind)
+        truth = truth_of_images(images, rows, args.images)
+        listed = not any(path.is_dir() for path in args.images)
+        write_logits(args.out, scores, images, captions, kind, truth, listed=listed)
     if args.json:
         print_logits(scores, images, captions)
     else:

@@ -18,6 +18,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".txt")
 _IMAGE_NAMES = ("image", "file_name", "filename", "image_path", "filepath", "path", "file", "photo")
 _CAPTION_NAMES = ("caption", "text", "captions", "sentence", "description", "title")
 _GROUP_NAMES = ("group", "group_id")
+_KNOWN = {*_IMAGE_NAMES, *_CAPTION_NAMES, *_GROUP_NAMES}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def read_caption_table(
         lines = _text(path).splitlines()
         rows = [CaptionRow(n, line.strip()) for n, line in enumerate(lines, 1) if line.strip()]
     elif suffix in (".csv", ".tsv"):
-        header, body = _read_csv(path, "\t" if suffix == ".tsv" else ",", caption_column)
+        header, body = _read_csv(path, "\t" if suffix == ".tsv" else ",;\t", caption_column)
         rows = _from_columns(path, header, body, image_column, caption_column)
     elif suffix == ".parquet":
         names, values = read_parquet([path])
@@ -68,19 +69,20 @@ def _text(path: Path) -> str:
 
 
 def _read_csv(
-    path: Path, delimiter: str, caption_column: str | None
+    path: Path, delimiters: str, caption_column: str | None
 ) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
     """Column names and numbered rows; a table without a header is one of captions or of pairs."""
+    text = _text(path)
     try:
-        reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter)
+        delimiter = _delimiter(text, delimiters, caption_column)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         lines = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise InputError(f"{path} cannot be read as CSV: {error}") from None
     if not lines:
         raise InputError(f"{path} is empty; expected the columns image and caption")
     header = [cell.strip() for cell in lines[0][1]]
-    known = {*_IMAGE_NAMES, *_CAPTION_NAMES, *_GROUP_NAMES}
-    if caption_column is None and not known & {cell.lower() for cell in header}:
+    if caption_column is None and not _KNOWN & {cell.lower() for cell in header}:
         named = Path(header[0]).suffix.lower() in IMAGE_SUFFIXES
         if len(header) == 1 and not named:
             header = ["caption"]
@@ -100,6 +102,18 @@ def _read_csv(
                 'captions with a comma in "quotes"'
             )
     return header, [(number, dict(zip(header, row, strict=True))) for number, row in lines]
+
+
+def _delimiter(text: str, choices: str, caption_column: str | None) -> str:
+    """The first at which line 1 becomes a header or a pair; spreadsheets also write semicolons."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    for choice in choices:
+        cells = [cell.strip() for row in csv.reader([first], delimiter=choice) for cell in row]
+        names = {cell.lower() for cell in cells}
+        pair = len(cells) == 2 and Path(cells[0]).suffix.lower() in IMAGE_SUFFIXES
+        if caption_column in cells or (len(cells) > 1 and names & _KNOWN) or pair:
+            return choice
+    return choices[0]
 
 
 def _from_columns(

@@ -14,6 +14,7 @@ from PIL import Image
 
 from ttm_jax.data.groups import UNKNOWN, Group, GroupedDataset
 from ttm_jax.errors import InputError
+from ttm_jax.fault_points import fault_point
 from ttm_jax.files import temporary_folder
 from ttm_jax.inputs.image_decode import (
     ImageError,
@@ -65,6 +66,10 @@ def write_folder(
     dataset = data if isinstance(data, GroupedDataset) else GroupedDataset.from_groups(data)
     _check_writable(dataset, grouped)
     target = Path(path)
+    try:
+        _repair(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error.strerror or error}") from None
     _check_target(target, overwrite)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -125,14 +130,33 @@ def _move(draft: Path, target: Path) -> None:
         draft.rename(target)
         return
     # Not a temporary name: it is the user's data until the new folder has its place.
-    old = target.with_name(f".{target.name}.old-{secrets.token_hex(4)}")
+    old = target.with_name(f"{_old_prefix(target)}{secrets.token_hex(4)}")
     target.rename(old)
+    fault_point("old folder set aside")
     try:
         draft.rename(target)
     except OSError:
         old.rename(target)
         raise
-    shutil.rmtree(old)
+    fault_point("new folder in place")
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _old_prefix(target: Path) -> str:
+    return f".{target.name}.old-"
+
+
+def _repair(target: Path) -> None:
+    """Finish what a killed process began: the old folder gets its name back, or goes for good."""
+    if not target.parent.is_dir() or not target.name:
+        return
+    prefix = _old_prefix(target)
+    found = (path for path in target.parent.iterdir() if path.name.startswith(prefix))
+    for old in sorted(path for path in found if path.is_dir() and not path.is_symlink()):
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
 
 
 def _write_images(dataset: GroupedDataset, folder: Path) -> list[str]:

@@ -102,6 +102,28 @@ def expand_images(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
+def truth_of_images(
+    images: Sequence[Path], rows: Sequence[CaptionRow], given: Sequence[Path]
+) -> list[int] | None:
+    """The row of each image by the table's own image column; None unless each has just one.
+
+    Names in the table are relative to a folder that was given, or to the folder of an image.
+    """
+    where = [path if path.is_dir() else path.parent for path in given]
+    found: dict[Path, int] = {}
+    for index, row in enumerate(rows):
+        if row.image is None:
+            continue  # a caption that belongs to no image
+        if not isinstance(row.image, str):
+            return None
+        for path in dict.fromkeys(folder / row.image for folder in where):
+            if found.setdefault(path, index) != index:
+                return None
+    if not rows or not all(path in found for path in images) or len({*images}) < len(images):
+        return None
+    return [found[path] for path in images]
+
+
 def _natural(name: str) -> list[Any]:
     parts = re.split(r"([0-9]+)", name)
     return [int(part) if number % 2 else part for number, part in enumerate(parts)]

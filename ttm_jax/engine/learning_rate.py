@@ -19,7 +19,8 @@ from ttm_jax.engine.diagnosis import first_tau
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.ttm import Loop
 from ttm_jax.training import sharding
-from ttm_jax.training.trainer import NonFiniteLoss, Plan
+from ttm_jax.training.batches import Plan
+from ttm_jax.training.trainer import NonFiniteLoss
 
 RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3)
 STEPS = 10

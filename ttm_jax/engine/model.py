@@ -17,5 +17,8 @@ class Model(Protocol):
     def source(self) -> str:
         """Where it was loaded from, for `load_model`; "memory" if it has no files."""
 
+    def release(self) -> None:
+        """Let the parameters go; the model is of no use afterwards."""
+
     def bind(self, dataset: GroupedDataset, config: TTMConfig, mesh: Mesh, seed: int) -> Task:
         """Preprocess the dataset and place it on the devices together with the parameters."""

@@ -53,7 +53,8 @@ class TTMResult:
     """Of the adapted model: the index of each image's caption, `[group, image]`; `[image]` for a
     global matching. -1 if there are fewer captions than images and the image gets none."""
     model: Any = field(repr=False)
-    """The adapted model, of the same class as the original. Adapters are merged."""
+    """The adapted model, of the same class as the original. Adapters are merged. None if
+    `run_seeds` was told not to keep it."""
     metrics: dict[str, Any]
     """Of the adapted model, by name: `percent`, `count`, `of` and `chance`. Empty if the truth is
     unknown."""

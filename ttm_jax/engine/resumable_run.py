@@ -26,7 +26,7 @@ from ttm_jax.runs.identity import fingerprint, identity, plain, scores_checksum
 from ttm_jax.runs.lock import FolderLock
 from ttm_jax.training.sharding import to_host, wait_for_all
 from ttm_jax.training.task import Scores, Task
-from ttm_jax.training.trainable import Flat, state_leaves, variables
+from ttm_jax.training.trainable import Flat, trained_leaves, variables
 from ttm_jax.training.trainer import Interrupted, TrainState
 
 
@@ -72,7 +72,7 @@ class Run:
         if self._folder is None:
             return Position(start)
         begin = flatten_dict(variables(start.trained, self.frozen), sep="/")
-        inputs = map(to_host, jax.tree.leaves(task.data))
+        inputs = map(to_host, jax.tree.leaves(task.inputs))
         same = identity(self.config, seed, self.dataset, source, begin, inputs, task.scoring)
         if self._writes:
             assert self._lock is not None
@@ -218,8 +218,7 @@ class Run:
         return {**tree, "optimizer": state.optimizer} if with_optimizer else tree
 
     def _state(self, tree: dict[str, Any], like: TrainState) -> TrainState:
-        leaves = state_leaves(tree)
-        trained = {path: leaves[path] for path in like.trained}
+        trained = trained_leaves(tree, like.trained)
         return TrainState(trained, tree.get("optimizer", like.optimizer))
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -29,6 +30,8 @@ def run_seeds(
     resume: bool = True,
     console: Console | None = None,
     one_per_device: bool = False,
+    donate: bool = False,
+    keep_models: Literal["all", "first", "none"] = "all",
     track: Callable[[Path | None, str], list[Tracker]] = lambda folder, name: [],
 ) -> list[TTMResult]:
     """Run Test-Time Matching once per seed.
@@ -44,6 +47,10 @@ def run_seeds(
         console: Where progress is shown; None as for `run_ttm`.
         one_per_device: Give each seed its own device and run them in parallel. Otherwise, every
             seed uses all devices.
+        donate: Let the run of the last seed take the memory of `model`, which has no parameters
+            afterwards. Without effect on seeds that run in parallel.
+        keep_models: Which results hold their adapted model. The `model` of the others is None;
+            with a `run_dir`, `load_model` reads it from there.
         track: Opens the trackers of a seed, given its folder and name; for example
             `ttm_jax.runs.trackers.open_trackers`, with the trackers that you want.
 
@@ -68,15 +75,16 @@ def run_seeds(
         with default_console() as own:
             return run_seeds(
                 model, dataset, config, seeds, run_dir,
-                resume=resume, console=own, one_per_device=one_per_device, track=track,
+                resume=resume, console=own, one_per_device=one_per_device,
+                donate=donate, keep_models=keep_models, track=track,
             )  # fmt: skip
     folder = None if run_dir is None else Path(run_dir)
 
-    def one(seed: int, devices: list | None) -> TTMResult:
+    def one(seed: int, devices: list | None, last: bool = False) -> TTMResult:
         path = None if folder is None else folder / f"seed_{seed}"
         trackers = track(path, f"seed_{seed}")
         try:
-            return run_ttm(
+            result = run_ttm(
                 model,
                 dataset,
                 config,
@@ -86,10 +94,13 @@ def run_seeds(
                 console=console if devices is None else Console("quiet"),
                 trackers=trackers,
                 devices=devices,
+                donate=donate and last,
             )
         finally:
             for tracker in trackers:
                 tracker.close()
+        kept = keep_models == "all" or (keep_models == "first" and seed == seeds[0])
+        return result if kept else replace(result, model=None)
 
     if folder is not None and jax.process_index() == 0:
         save_pictures(folder, dataset)  # once for all seeds
@@ -99,7 +110,7 @@ def run_seeds(
             jobs = [pool.submit(one, seed, [local[i % len(local)]]) for i, seed in enumerate(seeds)]
             results = [job.result() for job in jobs]
     else:
-        results = [one(seed, None) for seed in seeds]
+        results = [one(seed, None, last=seed == seeds[-1]) for seed in seeds]
     if folder is not None and jax.process_index() == 0:
         write_json(folder / "summary.json", summarise(results))
     return results

@@ -21,7 +21,7 @@ from ttm_jax.files import write_json
 from ttm_jax.matching import metrics
 from ttm_jax.runs.console import Console
 from ttm_jax.training import sharding
-from ttm_jax.training.trainer import plan_batches
+from ttm_jax.training.batches import plan_batches
 
 _EPOCHS_PER_ROUND = 5
 

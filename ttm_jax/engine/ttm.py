@@ -35,15 +35,10 @@ from ttm_jax.runs.pictures import save_pictures
 from ttm_jax.runs.signals import StopFlag
 from ttm_jax.runs.trackers import Tracker
 from ttm_jax.training import schedules, sharding
+from ttm_jax.training.batches import batch_widths, plan_batches
 from ttm_jax.training.optimizer import AdamW
 from ttm_jax.training.task import Scores, Task
-from ttm_jax.training.trainer import (
-    Interrupted,
-    NonFiniteLoss,
-    Trainer,
-    TrainState,
-    plan_batches,
-)
+from ttm_jax.training.trainer import Interrupted, NonFiniteLoss, Trainer, TrainState
 
 
 class Loop:
@@ -52,10 +47,11 @@ class Loop:
     def __init__(self, task: Task, dataset: GroupedDataset, config: TTMConfig, seed: int) -> None:
         self.task, self.dataset, self.config, self.seed = task, dataset, config, seed
         adam = AdamW(config.beta1, config.beta2, config.eps, config.weight_decay)
-        self.trainer = Trainer(task, adam, config.placement)
-        self.looker = Looker(task, dataset, config, usual_decoys(task, dataset, config))
         self.units = dataset.units(config.matching)
         self.batch = config.batch_units(self.units)
+        widths = batch_widths(self.batch, config.epochs * config.iterations)
+        self.trainer = Trainer(task, adam, config.placement, widths)
+        self.looker = Looker(task, dataset, config, usual_decoys(task, dataset, config))
 
     def look(
         self,
@@ -149,11 +145,12 @@ def run_ttm(
     console: Console | None = None,
     trackers: Sequence[Tracker] = (),
     devices: list | None = None,
+    donate: bool = False,
 ) -> TTMResult:
     """Adapt a model to a dataset without labels: the paper's Algorithm 1.
 
     If the dataset has labels, they are used for the reported metrics and nothing else (except with
-    `config.oracle`). The given model is not changed.
+    `config.oracle`). The given model is not changed unless `donate` says so.
 
     Args:
         model: The model to adapt, from `load_model`.
@@ -168,6 +165,8 @@ def run_ttm(
             elsewhere; `Console("quiet")` shows nothing anywhere.
         trackers: Receive the metrics of every iteration; see `ttm_jax.runs.trackers`.
         devices: JAX devices to use; all of them if None.
+        donate: Take the memory of `model` for the model that is trained, instead of keeping both.
+            `model` has no parameters afterwards.
 
     Returns:
         The adapted model, its scores and matchings, and the metrics before and after.
@@ -200,6 +199,7 @@ def run_ttm(
             return run_ttm(
                 model, dataset, config, run_dir, seed,
                 resume=resume, console=own, trackers=trackers, devices=devices,
+                donate=donate,
             )  # fmt: skip
     grouped = dataset
     dataset = dataset.ungrouped() if config.matching == "global" else dataset
@@ -207,7 +207,9 @@ def run_ttm(
     task = model.bind(dataset, config, sharding.make_mesh(devices), seed)
     loop = Loop(task, dataset, config, seed)
     run = Run(None if run_dir is None else Path(run_dir), dataset, config, task.initial.frozen)
-    start = loop.trainer.start(task.initial.trained)
+    if donate:
+        model.release()
+    start = loop.trainer.start(task.initial.trained, consume=donate)
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, task, resume=resume)

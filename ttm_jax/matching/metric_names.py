@@ -37,9 +37,7 @@ METRICS = {
         "both: what the benchmarks report",
         one_way="each true pair wins, one way",
     ),
-    "group_match": Metric(
-        "GroupMatch", "the best matching of the group is true", headline_of="group"
-    ),
+    "group_match": Metric("GroupMatch", "the group's best matching is true", headline_of="group"),
     "individual_match": Metric(
         "individual match",
         "one image finds its caption alone",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ttm_jax.models.transformer import Encoder, PatchEmbedding, TowerConfig, layer_norm
-from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
+from ttm_jax.models.two_tower import Cut, Half, TwoTower, TwoTowerConfig
 
 LEGACY_EOS = 2  # old configs use 2 to mean "the largest token id of the caption"
 
@@ -23,17 +23,27 @@ class CLIPVision(nn.Module):
     config: CLIPConfig
 
     @nn.compact
-    def __call__(self, pixels: Float[Array, "b h w 3"]) -> Float[Array, "b e"]:
+    def __call__(
+        self, x: Float[Array, "b ..."], cut: Cut = "none", part: Half = "after"
+    ) -> Float[Array, "b ..."]:
+        """Pixels to embeddings; with a cut, up to it or, from what was computed there, onwards."""
         c, tower = self.config, self.config.vision
-        normal = nn.initializers.normal(tower.width**-0.5)
-        embed = PatchEmbedding(tower.width, c.patch_size, False, tower.compute, name="embedding")
-        x = embed(pixels)
-        cls = self.param("cls", normal, (1, 1, tower.width)).astype(x.dtype)
-        x = jnp.concatenate([jnp.broadcast_to(cls, (x.shape[0], 1, tower.width)), x], axis=1)
-        position = self.param("pos_embedding", normal, (1, c.patches + 1, tower.width))
-        x = layer_norm(tower, "pre_norm")(x + position.astype(x.dtype))
+        encoder = Encoder(tower, name="Transformer")
         first = jnp.zeros(x.shape[:1], jnp.int32)
-        x = Encoder(tower, name="Transformer")(x, only=first)[:, 0]
+        if cut == "none" or part == "before":
+            normal = nn.initializers.normal(tower.width**-0.5)
+            embed = PatchEmbedding(
+                tower.width, c.patch_size, False, tower.compute, name="embedding"
+            )
+            x = embed(x)
+            cls = self.param("cls", normal, (1, 1, tower.width)).astype(x.dtype)
+            x = jnp.concatenate([jnp.broadcast_to(cls, (x.shape[0], 1, tower.width)), x], axis=1)
+            position = self.param("pos_embedding", normal, (1, c.patches + 1, tower.width))
+            x = layer_norm(tower, "pre_norm")(x + position.astype(x.dtype))
+            if part == "before":
+                return encoder(x, norm=False) if cut == "blocks" else encoder(x, only=first)[:, 0]
+        if cut != "head":
+            x = encoder(x, only=first)[:, 0]
         return _projection(c, tower)(x)
 
 
@@ -41,14 +51,26 @@ class CLIPText(nn.Module):
     config: CLIPConfig
 
     @nn.compact
-    def __call__(self, ids: Int[Array, "b length"]) -> Float[Array, "b e"]:
+    def __call__(
+        self,
+        ids: Int[Array, "b length"],
+        x: Float[Array, "b ..."] | None = None,
+        cut: Cut = "none",
+        part: Half = "after",
+    ) -> Float[Array, "b ..."]:
+        """Ids to embeddings; with a cut, up to it or, from the `x` computed there, onwards."""
         c, tower = self.config, self.config.text
-        x = nn.Embed(c.vocab_size, tower.width, dtype=tower.compute.dtype, name="Embed_0")(ids)
-        position = self.param(
-            "pos_embedding", nn.initializers.normal(0.01), (1, c.text_length, tower.width)
-        )
-        x = x + position[:, : ids.shape[1]].astype(x.dtype)
-        x = Encoder(tower, name="Encoder_0")(x, only=eos_position(ids, c.eos_token_id))[:, 0]
+        encoder, end = Encoder(tower, name="Encoder_0"), eos_position(ids, c.eos_token_id)
+        if x is None:
+            x = nn.Embed(c.vocab_size, tower.width, dtype=tower.compute.dtype, name="Embed_0")(ids)
+            position = self.param(
+                "pos_embedding", nn.initializers.normal(0.01), (1, c.text_length, tower.width)
+            )
+            x = x + position[:, : ids.shape[1]].astype(x.dtype)
+            if part == "before":
+                return encoder(x, norm=False) if cut == "blocks" else encoder(x, only=end)[:, 0]
+        if cut != "head":
+            x = encoder(x, only=end)[:, 0]
         return _projection(c, tower)(x)
 
 

@@ -182,9 +182,12 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None
+        self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None, norm: bool = True
     ) -> Float[Array, "b q w"]:
-        """With `only`, the last block and the norm run at that position only: [B, 1, D]."""
+        """With `only`, the last block and the norm run at that position only: [B, 1, D].
+
+        Without `norm` the output is that of the last block, for further blocks.
+        """
         c = self.config
         block = Block(c, parent=None)
         layers = {"params": self.param("encoderblock", partial(_init_stacked, block, x.shape))}
@@ -196,7 +199,7 @@ class Encoder(nn.Module):
             x, _ = jax.lax.scan(lambda x, layer: (step(x, layer), None), x, layers)
         else:
             x = run_stack(step, lambda x, layer, only: apply(layer, x, only), x, layers, only)
-        return layer_norm(c, "encoder_norm")(x)
+        return layer_norm(c, "encoder_norm")(x) if norm else x
 
 
 def _init_stacked(block: Block, shape: tuple[int, ...], key: Array) -> Any:

@@ -1,12 +1,17 @@
 """What SigLIP and CLIP share: sizes, unit-norm embeddings, and logits from cosine similarity."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ttm_jax.models.transformer import TowerConfig
+
+Cut = Literal["none", "blocks", "head"]
+"""Where a tower is divided: between blocks (a module then has some of them), before its head."""
+Half = Literal["before", "after"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,24 @@ class TwoTower(nn.Module):
 
     def encode_text(self, ids: Int[Array, "m length"]) -> Float[Array, "m e"]:
         return unit(self.txt(ids))
+
+    def image_until(self, pixels: Float[Array, "n h w 3"], cut: Cut) -> Float[Array, "n ..."]:
+        """What the part of the image tower before the cut computes."""
+        return self.img(pixels, cut=cut, part="before")
+
+    def text_until(self, ids: Int[Array, "m length"], cut: Cut) -> Float[Array, "m ..."]:
+        """What the part of the text tower before the cut computes."""
+        return self.txt(ids, cut=cut, part="before")
+
+    def image_from(self, hidden: Float[Array, "n ..."], cut: Cut) -> Float[Array, "n e"]:
+        """The rest of the image tower."""
+        return unit(self.img(hidden, cut=cut, part="after"))
+
+    def text_from(
+        self, hidden: Float[Array, "m ..."], ids: Int[Array, "m length"], cut: Cut
+    ) -> Float[Array, "m e"]:
+        """The rest of the text tower; the ids tell it where captions end."""
+        return unit(self.txt(ids, hidden, cut=cut, part="after"))
 
     def logits(self, image: Float[Array, "n e"], text: Float[Array, "m e"]) -> Float[Array, "n m"]:
         cosine = jnp.einsum("ne,me->nm", image, text, precision=self.config.text.compute.precision)

@@ -17,7 +17,8 @@ from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
-from ttm_jax.report.checkpoints.model_card import write_card
+from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
+from ttm_jax.report.describe import describe
 from ttm_jax.report.matchings import matching_lines
 from ttm_jax.report.run_data import read_one
 from ttm_jax.runs.folder import RunFolder
@@ -63,21 +64,6 @@ def outlook_text(
     return "\n".join(lines)
 
 
-def describe(dataset: GroupedDataset, config: TTMConfig) -> str:
-    """Counts and shapes in one line."""
-    truth = "known" if dataset.has_truth else "unknown"
-    images, captions = len(dataset.images), len(dataset.captions)
-    if config.matching == "global":
-        block = dataset.ungrouped().blocks[0]
-        rows, columns = block.shape
-        return f"{dataset.name}: {rows} images and {columns} captions without groups, truth {truth}"
-    shapes = ", ".join(f"{len(b)} of {b.shape[0]}x{b.shape[1]}" for b in dataset.blocks)
-    return (
-        f"{dataset.name}: {len(dataset)} groups ({shapes}), {images} images and "
-        f"{captions} captions in all, truth {truth}"
-    )
-
-
 def write_results(
     out: Path, data: OwnData, config: TTMConfig, results: Sequence[TTMResult]
 ) -> dict[str, Any]:
@@ -87,6 +73,9 @@ def write_results(
     """
     result = results[0]
     assert result.run_dir is not None
+    has_model = holds_files(out / MODEL)
+    if has_model and jax.process_index() == 0:  # of an earlier command, or of somebody else
+        check_model(result.model, out / MODEL)
     run = RunFolder(result.run_dir)
     lines = list(matching_lines(data.dataset, run, config.matching, data.folder))
     name = "caption" if config.matching == "global" else "matching"
@@ -108,10 +97,8 @@ def write_results(
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(out / "matchings.jsonl", text)
         write_text(out / "matchings.csv", as_csv(answer_rows(results, data.folder)))
-        # It appears whole or not at all, and the run is the same: what is there is right.
-        if not (out / MODEL).exists():
-            result.model.save(out / MODEL)
-            write_card(out / MODEL, read_one(result.run_dir))
+        if not has_model:
+            write_model(result.model, out / MODEL, read_one(result.run_dir))
         write_json(out / "summary.json", summary)
     return summary
 

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.plain_text import one_line, rich_text
+from ttm_jax.report.screen import screen
 
 _ALL = 40  # images: up to this many are all shown, of more only the least certain
 _LEAST = 10
+_NAME = 32  # characters of a mark and a file name that no terminal breaks
+_WIDE = 200  # columns in a file or a pipe: one line per image
 
 
 def answer_rows(results: Sequence[TTMResult], folder: Path) -> list[dict[str, Any]]:
@@ -46,29 +48,33 @@ def print_answer(rows: Sequence[dict[str, Any]]) -> None:
     shown = rows if len(rows) <= _ALL else certain[:_LEAST]
     if len(rows) > _ALL:
         print(f"the {len(shown)} least certain of {len(rows)} images; all are in matchings.csv")
+    console = screen(_WIDE)
+    console.print(_pairs_table(shown, console.width))
+    print("* changed by Test-Time Matching; conf.: share among the captions of the group")
+    if len(rows) <= _ALL:
+        least = ", ".join(one_line(row["image"]) for row in certain[:3])
+        print(f"least certain: {least}")
+
+
+def _pairs_table(rows: Sequence[dict[str, Any]], room: int) -> Table:
+    """One row per image. Captions may break; names of files stay whole as long as there is room."""
     agree = "agree" in rows[0]
+    names = [rich_text(("* " if row["changed"] else "  ") + row["image"]) for row in rows]
+    longest = max(name.cell_len for name in names)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading in ("image", "caption", "conf.", *(["seeds"] if agree else []), "runner-up"):
+    table.add_column("image", overflow="fold", width=min(longest, max(_NAME, room // 3)))
+    for heading in ("caption", "conf.", *(["seeds"] if agree else []), "runner-up"):
         right = heading in ("conf.", "seeds")
         table.add_column(
-            heading,
-            justify="right" if right else "left",
-            no_wrap=right,
-            overflow="fold",
-            ratio=None if right else 2,
+            heading, justify="right" if right else "left", no_wrap=right, overflow="fold"
         )
-    for row in shown:
-        mark = "* " if row["changed"] else "  "
+    for row, name in zip(rows, names, strict=True):
         share = row["confidence"]
         table.add_row(
-            rich_text(mark + row["image"]),
+            name,
             rich_text(row["caption"] or "-"),
             "-" if share is None else f"{100 * share:.0f} %",
             *([f"{row['agree']}/{row['seeds']}"] if agree else []),
             rich_text(row["runner_up"] or "-"),
         )
-    Console().print(table)
-    print("* changed by Test-Time Matching; conf.: share among the captions of the group")
-    if len(rows) <= _ALL:
-        least = ", ".join(one_line(row["image"]) for row in certain[:3])
-        print(f"least certain: {least}")
+    return table

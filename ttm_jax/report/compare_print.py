@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.plain_text import one_line, rich_text
 from ttm_jax.report.compare import PairedTest, RunComparison
+from ttm_jax.report.screen import screen
 
 
 def print_comparisons(a: str, b: str, comparisons: Sequence[RunComparison], show: int) -> None:
-    console = Console()
+    console = screen()
     console.print(Text(f"A: {one_line(a)}\nB: {one_line(b)}"))
     tests = [(c, test) for c in comparisons for test in c.tests]
     if tests:

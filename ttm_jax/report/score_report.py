@@ -80,8 +80,9 @@ def report_global(
     embedded = isinstance(data.scores, Embeddings)
     scores = data.scores if embedded else as_score_matrix(data.scores)
     rows, columns = scores.shape
-    if truth == "auto" and data.named and data.truth is None and rows != columns:
-        truth = "none"  # of `ttm score`: the captions are candidates, not one for each image
+    candidates = data.named and (rows != columns or data.unpaired)
+    if truth == "auto" and data.truth is None and candidates:
+        truth = "none"  # of `ttm score`: the captions are not listed in the order of the images
     same = np.arange(rows, dtype=np.int32)
     same[columns:] = UNMATCHED
     true_caption, origin = _truth_of(truth, data.truth, same)

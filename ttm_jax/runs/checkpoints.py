@@ -20,6 +20,7 @@ import orbax.checkpoint as ocp
 
 from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
+from ttm_jax.files import check_name
 from ttm_jax.runs.failed_save import one_error
 from ttm_jax.training.sharding import wait_for_all
 from ttm_jax.weights.orbax_failures import check_tree, only_the_error
@@ -173,6 +174,7 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
     Nothing is written. A run may be writing to the folder at the same time: only complete steps are
     considered.
     """
+    check_name(folder)
     steps = saved_steps(folder)
     if not steps or (step is not None and step not in steps):
         asked = "" if step is None else f" {step}"

@@ -4,12 +4,13 @@ import sys
 import time
 from typing import Any, Literal
 
-from ttm_jax.matching.metric_names import headline_in
+from ttm_jax.matching.metric_names import METRICS, headline_in
 from ttm_jax.progress_bar import progress_bar
 
 Mode = Literal["auto", "rich", "plain", "quiet"]
 _INTERVAL = 30.0  # seconds between progress lines in a log file
-_COLUMNS = ("iter", "tau", "selected", "precision", "GroupScore", "GroupMatch", "loss", "lr", "sec")
+# Columns and their least widths: together with the metrics they fit on 80 columns.
+_WIDTHS = {"iter": 4, "tau": 7, "selected": 9, "precision": 9, "loss": 7, "lr": 8, "sec": 7}
 
 
 class Console:
@@ -35,7 +36,7 @@ class Console:
         self._progress: Any = None
         self._task: Any = None
         self._label, self._began, self._next = "", 0.0, 0.0
-        self._compiled = False
+        self._compiled, self._headed = False, False
 
     def __enter__(self) -> "Console":
         if self.mode == "rich":
@@ -60,42 +61,27 @@ class Console:
             print(text, file=sys.stderr, flush=True)
 
     def header(self, seed: int | None = None) -> None:
-        """Print the column names of the lines that `iteration` prints.
+        """Begin a new table: the next line that `iteration` prints has the column names above it.
 
         Args:
             seed: The seed that the lines belong to, named above them.
         """
         if seed is not None:
             self.say(f"seed {seed}")
-        self.say("  ".join(f"{name:>{max(len(name), 8)}}" for name in _COLUMNS))
+        self._headed = False
 
     def iteration(self, row: dict[str, Any]) -> None:
-        """Print the line of one iteration.
+        """Print the line of one iteration, with the metrics that the data allows.
 
         Args:
             row: The iteration's line of `metrics.jsonl`.
         """
-        metrics = row["metrics"]
-
-        def percent(name: str) -> str:
-            value = metrics.get(name)
-            return "-" if value is None else f"{value['percent']:.2f}"
-
-        precision = row.get("precision")
-        known = row["iteration"] > 0
-        cells = (
-            str(row["iteration"]),
-            f"{row['tau']:.4g}" if known else "-",
-            f"{row['selected']}/{row['units']}" if known else "-",
-            "-" if precision is None else f"{100 * precision:.1f}",
-            percent("group_score"),
-            percent(headline_in(metrics)),
-            "-" if row.get("loss") is None else f"{row['loss']:.4f}",
-            f"{row['lr']:.2e}" if known else "-",
-            f"{row['seconds']:.1f}",
-        )
-        widths = (max(len(name), 8) for name in _COLUMNS)
-        self.say("  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
+        cells = _cells(row)
+        widths = [max(_WIDTHS.get(name, 0), len(name)) for name in cells]
+        if not self._headed:
+            self._headed = True
+            self.say(_line(list(cells), widths))
+        self.say(_line(list(cells.values()), widths))
 
     def begin(self, label: str) -> None:
         """Start a progress bar. Until the first step is done, it says that the model is compiled.
@@ -143,6 +129,30 @@ class Console:
         if self._progress is not None and self._task is not None:
             self._progress.remove_task(self._task)
             self._task = None
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """What is shown of a row, by column; precision and metrics only where labels allow them."""
+    metrics, known = row["metrics"], row["iteration"] > 0
+    cells = {
+        "iter": str(row["iteration"]),
+        "tau": f"{row['tau']:.4g}" if known else "-",
+        "selected": f"{row['selected']}/{row['units']}" if known else "-",
+    }
+    if metrics:
+        precision = row.get("precision")
+        cells["precision"] = "-" if precision is None else f"{100 * precision:.1f}"
+        for name in dict.fromkeys(("group_score", headline_in(metrics))):
+            if name in metrics:
+                cells[METRICS[name].label] = f"{metrics[name]['percent']:.2f}"
+    cells["loss"] = "-" if row.get("loss") is None else f"{row['loss']:.4f}"
+    cells["lr"] = f"{row['lr']:.2e}" if known else "-"
+    cells["sec"] = f"{row['seconds']:.1f}"
+    return cells
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def default_console() -> Console:

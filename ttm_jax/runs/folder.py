@@ -35,6 +35,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
 from ttm_jax.files import (
     append_lines,
+    check_name,
     file_problem,
     read_json,
     read_lines,
@@ -57,6 +58,7 @@ class RunFolder:
     """The files of one run (one seed). `identity` must not change when the run is resumed."""
 
     def __init__(self, path: Path) -> None:
+        check_name(path)
         self.path = path
 
     @property

@@ -196,7 +196,9 @@ def _tags(block: Block, row: int) -> list[str]:
 
 def _name(image: ImageSource) -> str | None:
     """Where a picture came from; one that was made in memory has no name."""
-    return None if isinstance(image, (np.ndarray, Image.Image)) else name_of(image)
+    if isinstance(image, (np.ndarray, Image.Image)):
+        return None
+    return name_of(image).encode("utf-8", "backslashreplace").decode()  # names need not be UTF-8
 
 
 def _pack(file: Any, dataset: GroupedDataset) -> None:

@@ -41,5 +41,7 @@ def run_variant(
         folder,
         resume=resume,
         console=console,
+        donate=True,
+        keep_models="none",
         track=partial(open_trackers, tensorboard=tensorboard, wandb=wandb),
     )

@@ -71,6 +71,10 @@ class Task(Protocol):
         """Device-resident pools, an argument of the jitted functions."""
 
     @property
+    def inputs(self) -> Any:
+        """The part of `data` that was read from the dataset; part of a run's identity."""
+
+    @property
     def objective(self) -> Objective:
         """The loss to train with."""
 

@@ -1,8 +1,9 @@
-"""Fitting to pseudo-labels: one compiled loop that serves every batch, epoch and iteration.
+"""Fitting to pseudo-labels: a compiled loop that serves every batch, epoch and iteration.
 
-Batches have one shape and a mask; how many steps to take is an argument of the compiled function.
-So nothing is compiled again when the pseudo-label set grows, and the host is not asked at every
-step. Pure but for the clock that sizes the calls, which does not touch the numbers.
+Batches have at most three shapes (`batches.py`), all compiled before the first step; how many steps
+to take is an argument of the compiled function. So nothing is compiled again when the pseudo-label
+set grows, and the host is not asked at every step. Pure but for the clock that sizes the calls,
+which does not touch the numbers.
 """
 
 import time
@@ -19,6 +20,8 @@ from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt32
 from ttm_jax.config import Placement
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.training import sharding
+from ttm_jax.training.batches import Plan
+from ttm_jax.training.free_memory import return_free_memory
 from ttm_jax.training.optimizer import AdamState, AdamW
 from ttm_jax.training.task import Examples, Objective, Task
 from ttm_jax.training.trainable import Flat
@@ -50,56 +53,35 @@ class TrainState:
     optimizer: AdamState
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Which units make each batch, and its learning rate; `steps` of the rows are used."""
-
-    rows: Int32[np.ndarray, "step unit"]
-    valid: Bool[np.ndarray, "step unit"]
-    lr: Float32[np.ndarray, "step"]
-    steps: int
-
-
-def plan_batches(
-    selected: Int32[np.ndarray, "n"],
-    batch: int,
-    epochs: int,
-    lr: Callable[[int], np.ndarray],
-    *,
-    max_units: int,
-    rng: np.random.Generator | None,
-) -> Plan:
-    """Epochs over the selected units, each in a new order if there is an `rng`.
-
-    The last batch of an epoch is kept, however small. Shapes depend on `max_units` only.
-    """
-    per_epoch, capacity = -(-len(selected) // batch), -(-max_units // batch) * epochs
-    rows = np.zeros((capacity, batch), np.int32)
-    valid = np.zeros((capacity, batch), bool)
-    for epoch in range(epochs):
-        order = selected if rng is None else rng.permutation(selected)
-        for index in range(per_epoch):
-            part = order[index * batch : (index + 1) * batch]
-            rows[epoch * per_epoch + index, : len(part)] = part
-            valid[epoch * per_epoch + index, : len(part)] = True
-    steps = epochs * per_epoch
-    rates = np.zeros(capacity, np.float32)
-    rates[:steps] = lr(steps)
-    return Plan(rows, valid, rates, steps)
-
-
 class Trainer:
-    """Runs the compiled loop for a task; `fit` takes one iteration of training from any step."""
+    """Runs the compiled loop for a task; `fit` takes one iteration of training from any step.
 
-    def __init__(self, task: Task, optimizer: AdamW, placement: Placement = "replicated") -> None:
+    `widths` are the batch sizes to compile, from `batch_widths`; if there are none, the plan's.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        optimizer: AdamW,
+        placement: Placement = "replicated",
+        widths: tuple[int, ...] = (),
+    ) -> None:
         check_jaxlib()
         self.task, self.optimizer, self.placement = task, optimizer, placement
+        self.widths, self._compiled = widths, False
 
-    def start(self, trained: Flat) -> TrainState:
-        """Fresh optimizer state; parameters and state placed on the mesh."""
+    def start(self, trained: Flat, *, consume: bool = False) -> TrainState:
+        """Fresh optimizer state; parameters and state placed on the mesh.
+
+        With `consume`, `trained` is empty afterwards: each array is let go as soon as it is copied.
+        """
         place = partial(sharding.param_shardings, mesh=self.task.mesh, placement=self.placement)
-        # The loop gives its input away: work on a copy that nobody else holds.
-        trained = jax.tree.map(jnp.copy, sharding.put(trained, place(trained)))
+        where = place(trained)
+        given, trained = trained, {}
+        for path in list(given):
+            leaf = given.pop(path) if consume else given[path]
+            # The loop gives its input away: work on a copy that nobody else holds.
+            trained[path] = jnp.copy(sharding.put(leaf, where[path]))
         shapes = jax.eval_shape(self.optimizer.init, trained)
         zeros = jax.tree.map(
             lambda x, where: jnp.zeros(x.shape, x.dtype, device=where), shapes, place(shapes)
@@ -131,26 +113,36 @@ class Trainer:
         examples, rows, valid, lr, key_data = sharding.put(
             (examples, plan.rows, plan.valid, plan.lr, key_data), whole
         )
-        frozen, data = self.task.initial.frozen, self.task.data
         if losses is None:
             losses = np.zeros(len(plan.lr), np.float32)
-        record = sharding.put(losses, whole)
-        step, size = first_step, 1
-        while step < plan.steps:
-            began = time.perf_counter()
-            stop = min(step + size, plan.steps)
-            state, record, done = run_steps(
+        widths = self.widths or (plan.rows.shape[1],)
+
+        def run(carry: tuple, width: int, start: int, stop: int) -> tuple:
+            return run_steps(
                 self.task.objective,
                 self.optimizer,
-                (state, record),
-                frozen,
-                data,
+                width,
+                carry,
+                self.task.initial.frozen,
+                self.task.data,
                 examples,
                 (rows, valid, lr),
-                np.int32(step),
+                np.int32(start),
                 np.int32(stop),
                 key_data,
             )
+
+        record = sharding.put(losses, whole)
+        if first_step < plan.steps and not self._compiled:
+            for width in widths:  # no steps: this compiles
+                state, record, _ = run((state, record), width, first_step, first_step)
+            return_free_memory()
+            self._compiled = True
+        step, size = first_step, 1
+        while step < plan.steps:
+            began = time.perf_counter()
+            before, (width, stop) = step, plan.stretch(step, size, widths)
+            state, record, done = run((state, record), width, step, stop)
             losses = sharding.to_host(record)
             if int(done) < stop:
                 raise NonFiniteLoss(int(done), float(losses[int(done)]))
@@ -158,26 +150,28 @@ class Trainer:
             on_steps(step, float(losses[step - 1]))
             if step < plan.steps and sharding.agree(should_stop()):
                 raise Interrupted(state, step, losses)
-            size = _next_size(size, time.perf_counter() - began)
+            size = _next_size(size, stop - before, time.perf_counter() - began)
         return state, losses[: plan.steps]
 
 
-def _next_size(size: int, seconds: float) -> int:
-    """Double the steps of a call while it stays short; halve when it does not.
+def _next_size(size: int, taken: int, seconds: float) -> int:
+    """Double the steps of a call while a whole one stays short; halve when it does not.
 
     The hosts of a pod have clocks of their own but must make the same calls: there it is fixed.
     """
     if jax.process_count() > 1:
         return STEPS_PER_CALL_ON_A_POD
+    seconds *= size / taken  # a call may have ended early, where the width changes
     if seconds < SECONDS_PER_CALL / 2:
         return size * 2
     return max(1, size // 2) if seconds > SECONDS_PER_CALL * 2 else size
 
 
-@partial(jax.jit, static_argnames=("objective", "optimizer"), donate_argnames="carry")
+@partial(jax.jit, static_argnames=("objective", "optimizer", "width"), donate_argnames="carry")
 def run_steps(
     objective: Objective,
     optimizer: AdamW,
+    width: int,
     carry: tuple[TrainState, Float32[Array, "step"]],
     frozen: Flat,
     data: Any,
@@ -187,8 +181,12 @@ def run_steps(
     stop: Any,
     key_data: UInt32[Array, "2"],
 ) -> tuple[TrainState, Float32[Array, "step"], Int32[Array, ""]]:
-    """Steps `start` to `stop`, or up to the first whose loss is not finite."""
+    """Steps `start` to `stop`, or up to the first whose loss is not finite.
+
+    Only the first `width` units of each batch are looked at.
+    """
     rows, valid, rates = plan
+    rows, valid = rows[:, :width], valid[:, :width]
     key = jax.random.wrap_key_data(key_data)
 
     def body(loop: tuple) -> tuple:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ Params = dict[str, Any]
 Config = SigLIPConfig | CLIPConfig
 
 DEFAULT_COMPUTE = Compute()
+_ALIGNMENT = 64  # bytes: what the CPU backend asks of memory that it shares
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -84,6 +86,17 @@ def expected_shapes(config: Config) -> dict[str, Shape]:
         )
     )
     return {path: leaf.shape for path, leaf in flatten_dict(variables["params"], sep="/").items()}
+
+
+def empty_for_device(shape: Shape) -> np.ndarray:
+    """A float32 array that the CPU backend of JAX can use where it lies, instead of a copy.
+
+    It must not be written to once it was given to JAX.
+    """
+    size = 4 * prod(shape)
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size].view(np.float32).reshape(shape)
 
 
 def read_float(tensors: Tensors, name: str, where: str) -> np.ndarray:

@@ -105,8 +105,7 @@ def save(
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `folder` on success."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists already; give the name of a new folder")
+    check_is_new(folder)
     with named(folder), temporary_folder(folder.parent) as temporary:
         yield temporary
         # safetensors creates files that only their owner can read.
@@ -114,6 +113,12 @@ def new_folder(folder: Path) -> Iterator[Path]:
         for path in temporary.glob("*.safetensors"):
             path.chmod(mode)
         os.replace(temporary, folder)
+
+
+def check_is_new(folder: Path) -> None:
+    """Raise `InputError` unless the folder is empty or does not exist."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists already; give the name of a new folder")
 
 
 def read_fields(path: Path) -> dict[str, Any]:

@@ -12,7 +12,13 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from ttm_jax.errors import InputError
-from ttm_jax.weights.checkpoint_files import Params, Shape, Tensors, read_float
+from ttm_jax.weights.checkpoint_files import (
+    Params,
+    Shape,
+    Tensors,
+    empty_for_device,
+    read_float,
+)
 
 Axes = tuple[tuple[int, ...], ...]
 
@@ -107,12 +113,10 @@ def to_ours(rules: list[Rule], shapes: dict[str, Shape], tensors: Tensors, where
         theirs = read_float(tensors, slot.name, where)
         if not np.isfinite(theirs).all():
             raise InputError(f"{where}: {slot.name} has NaN or infinite values; download it again")
-        if slot.layer is None:
-            flat[slot.ours] = np.ascontiguousarray(slot.read(theirs), np.float32)
-            continue
         if slot.ours not in flat:
-            flat[slot.ours] = np.empty(shapes[slot.ours], np.float32)
-        slot.read_into(flat[slot.ours][slot.layer], theirs)
+            flat[slot.ours] = empty_for_device(shapes[slot.ours])
+        target = flat[slot.ours]
+        slot.read_into(target if slot.layer is None else target[slot.layer], theirs)
     return unflatten_dict(flat, sep="/")
 
 

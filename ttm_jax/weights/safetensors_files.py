@@ -1,11 +1,18 @@
-"""Read and write the safetensors weights of a folder, single or sharded, without PyTorch."""
+"""Read and write the safetensors weights of a folder, single or sharded, without PyTorch.
 
+The library checks a file; the values are then read with ordinary reads, one tensor at a time. It
+would map the whole file into memory instead, where every page that was touched stays until the file
+is closed: a second set of the weights.
+"""
+
+import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  gives numpy the name "bfloat16", which safetensors asks for
+import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -18,32 +25,74 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 # Old transformers files store the constants 0, 1, ... as if they were weights.
 _NOT_A_WEIGHT = ".position_ids"
+_DTYPES = {
+    "F64": np.dtype(np.float64),
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "I64": np.dtype(np.int64),
+    "I32": np.dtype(np.int32),
+    "I16": np.dtype(np.int16),
+    "I8": np.dtype(np.int8),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Where a tensor lies in its file."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Tensors]:
     """The tensors of a folder, readable while the context is open."""
-    with ExitStack() as stack:
-        files = {}
-        for path in weight_files(folder):
-            try:
-                file = stack.enter_context(safe_open(path, framework="np"))
-            except (SafetensorError, OSError) as error:
-                raise InputError(
-                    f"{path} is not a complete safetensors file ({error}); download it again"
-                ) from error
-            files.update(dict.fromkeys(file.keys(), file))
-        names = [name for name in files if not name.endswith(_NOT_A_WEIGHT)]
-        shapes = {name: tuple(files[name].get_slice(name).get_shape()) for name in names}
-        yield Tensors(shapes, lambda name: _read(files[name], name, folder))
+    stored: dict[str, _Stored] = {}
+    for path in weight_files(folder):
+        stored |= _contents(path)
+    shapes = {n: t.shape for n, t in stored.items() if not n.endswith(_NOT_A_WEIGHT)}
+    yield Tensors(shapes, lambda name: _read(stored[name], name, folder))
 
 
-def _read(file: Any, name: str, folder: Path) -> np.ndarray:
+def _contents(path: Path) -> dict[str, _Stored]:
+    """The tensors of one file, after the library has checked that it is whole."""
     try:
-        return file.get_tensor(name)
-    except (SafetensorError, TypeError, ValueError, AttributeError) as error:
-        # Types that numpy does not have, such as float8, are an AttributeError.
-        raise InputError(f"{folder}: {name} cannot be read: {error}") from error
+        with safe_open(path, framework="np"), open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header: dict[str, Any] = json.loads(file.read(length))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(
+            f"{path} is not a complete safetensors file ({error}); download it again"
+        ) from error
+    header.pop("__metadata__", None)
+    return {
+        name: _Stored(
+            path,
+            entry["dtype"],
+            tuple(entry["shape"]),
+            *(8 + length + offset for offset in entry["data_offsets"]),
+        )
+        for name, entry in header.items()
+    }
+
+
+def _read(stored: _Stored, name: str, folder: Path) -> np.ndarray:
+    dtype = _DTYPES.get(stored.dtype)
+    if dtype is None:
+        raise InputError(
+            f"{folder}: {name} cannot be read: its type {stored.dtype} is not one that numpy has"
+        )
+    count = stored.stop - stored.start
+    raw = np.fromfile(stored.path, np.uint8, count, offset=stored.start)
+    if raw.size < count:
+        raise InputError(f"{stored.path} ended while {name} was read; download it again")
+    return raw.view(dtype).reshape(stored.shape)
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Which charts there are, and what is in all of them."""
 
+import json
 import re
 
 import numpy as np
@@ -9,6 +10,8 @@ from made_runs import fate_scores, pictured_dataset, write_fates, write_many, wr
 from ttm_jax.config import TTMConfig
 from ttm_jax.report.margins import calibration
 from ttm_jax.report.page.charts import charts, comparison_chart
+from ttm_jax.report.page.margin_charts import chance
+from ttm_jax.report.page.tables import iteration_tables
 from ttm_jax.report.run_data import read_experiments
 
 GLOBAL = TTMConfig(matching="global", tau_unit="fraction", tau_1=0.5, iterations=1)
@@ -74,3 +77,22 @@ def test_steps_have_whole_iterations(tmp_path):
     for name in ("Training loss of every step", "Learning rate of every step", "Scores"):
         labels = re.findall(r'y="216" text-anchor="middle">([^<]+)<', found[name])
         assert labels == ["0", "1", "2"], name
+
+
+def test_an_estimate_without_labels_has_the_level_of_chance(tmp_path):
+    """Chance of the shapes: half for 2 x 2, wherever no metric says it."""
+    path = write_run(tmp_path / "run", pictured_dataset(truth=False), fate_scores())
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    known = {"value": 0.8, "low": 0.6, "high": 0.9}
+    for row in rows:
+        estimate = {"tau": 1.0, "precision": known, "accuracy": known}
+        row["estimate"] = {**estimate, "p_value": 0.01, "go_ahead": True}
+    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (experiment,) = read_experiments([path])
+    assert chance(experiment.first) == 50
+    chart = drawn(path)["Pseudo-labels: how many"]
+    assert "right, estimated without labels" in chart
+    assert '<line class="level' in chart
+    (table,) = iteration_tables(experiment)
+    at = table.headings.index("right, estimated")
+    assert table.rows[0][at].text == "80.00 (60.00 to 90.00)"

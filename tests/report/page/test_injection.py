@@ -35,7 +35,7 @@ STRUCTURE = (
 
 
 def write_experiment(folder: Path, seeds: tuple[int, ...] = (0, 1)) -> Path:
-    write_fates(folder, seeds)
+    write_fates(folder, seeds, watched=True)
     for path in folder.glob("seed_*/groups.json"):
         content = json.loads(path.read_text("utf-8"))
         content["images"] = [f"photos/{number}.png" for number in range(len(content["images"]))]

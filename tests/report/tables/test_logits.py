@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,3 +53,21 @@ def test_files(tmp_path, suffix):
     else:
         with np.load(path) as found:
             np.testing.assert_array_equal(found["scores"], SCORES)
+
+
+def test_names_are_cut_on_a_terminal_only(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = [Path("a/folder") / f"{'very_' * 5}{name}.jpg" for name in "ab"]
+
+    def names(images) -> list[str]:
+        print_best(SCORES, images, CAPTIONS, "siglip", 3)
+        lines = capsys.readouterr().out.splitlines()
+        return [line.split()[0] for line in lines[1:3]]
+
+    assert names(long) == [str(path) for path in long]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert names(long) == [path.name for path in long]  # the folder is the same
+    elsewhere = [long[0], Path("b/folder") / long[1].name]
+    found = names(elsewhere)
+    assert all(name.startswith("...") for name in found)
+    assert all(str(path).endswith(name[3:]) for path, name in zip(elsewhere, found, strict=True))

@@ -27,8 +27,10 @@ from ttm_jax.data.download.http import (
 )
 from ttm_jax.data.download.progress import Bar, no_bar
 from ttm_jax.errors import InputError
+from ttm_jax.fault_points import fault_point
 from ttm_jax.files import read_within, write_json
 
+_PART, _NOTE = ".part", ".part.json"
 _CHUNK = 1 << 18
 _SMALL = 1 << 15  # bytes of a file that is not worth continuing
 _SPARE = 64 << 20  # bytes that a disk should have left after a download
@@ -87,8 +89,8 @@ def fetch(
         url=url,
         identity=identity or url,
         headers=headers or {},
-        part=target.with_name(f"{target.name}.part"),
-        note=target.with_name(f"{target.name}.part.json"),
+        part=target.with_name(f"{target.name}{_PART}"),
+        note=target.with_name(f"{target.name}{_NOTE}"),
         size=size,
         checked=checksum is not None,
     )
@@ -101,10 +103,19 @@ def fetch(
             raise ChangedFile(
                 f"{shown(url)} came with {checksum.algorithm} {found}, expected {checksum}"
             )
+        fault_point("download complete")
         os.replace(wanted.part, target)
+        fault_point("download renamed")
         wanted.note.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(target, error) from error
+
+
+def remove_lone_notes(folder: Path) -> None:
+    """Remove the notes of parts that are gone: of files that got their names before a kill."""
+    for note in folder.glob(f"*{_NOTE}"):
+        if note.is_file() and not note.with_name(note.name.removesuffix(".json")).exists():
+            note.unlink(missing_ok=True)
 
 
 def disk_error(path: Path, error: OSError) -> InputError:
@@ -164,9 +175,12 @@ def _continue(wanted: _Wanted, bar: Bar) -> None:
         length = whole_number(response.headers.get("Content-Length"))
         total = None if length is None else start + length
         _check_size(wanted, total)
+        if start == 0:  # a note must never name another version than the part beside it is of
+            wanted.discard()
         _check_space(wanted.part, None if total is None else total - start)
         if total is None or total > _SMALL:
             write_json(wanted.note, asdict(_Version(wanted.identity, _validator(response), total)))
+            fault_point("download note written")
         done = _copy(wanted, response, start, total, bar)
     expected = total if total is not None else wanted.size
     if expected is not None and done < expected:

@@ -30,6 +30,7 @@ from ttm_jax.data.download.sources import (
 )
 from ttm_jax.data.groups import Group
 from ttm_jax.errors import InputError
+from ttm_jax.fault_points import fault_point
 
 COCO_ZIP = "val2017.zip"
 
@@ -167,9 +168,10 @@ def _unpack_images(
     """Fill `folder` with what it lacks of the folder of the same name in the archive."""
     if options.known(checksum) is not None and not checksum.matches(archive):
         raise ChangedFile(f"{archive} is not the published file ({checksum})")
-    fresh = archive.with_name(f"{archive.name}.unpacked")
+    fresh = _unpacked(archive)
     if not fresh.is_dir():  # else an earlier run stopped just after unpacking
         unpack(archive, fresh, bar=options.progress.items(f"unpacking {archive.name}"))
+        fault_point("archive unpacked")
     inside = fresh / folder.name
     if not inside.is_dir():
         raise InputError(f"{archive} has no folder {folder.name}; is it another archive?")
@@ -179,9 +181,23 @@ def _unpack_images(
         target = folder / path.name
         if path.is_file() and not _is_there(target):
             os.replace(path, target)
+            fault_point("image moved")
             origins[target] = archive.name
+    fault_point("images moved")
     shutil.rmtree(fresh, ignore_errors=True)
     return origins
+
+
+def remove_unpacked(benchmark: Benchmark, folder: Path) -> None:
+    """What a process left of a folder that it had unpacked, when all images have their places."""
+    archives = {"whatsup": WHATSUP_IMAGES[benchmark.part].name, "sugarcrepe": COCO_ZIP}
+    if name := archives.get(benchmark.source):
+        shutil.rmtree(_unpacked(folder / name), ignore_errors=True)
+
+
+def _unpacked(archive: Path) -> Path:
+    """Where an archive is unpacked, before its files get their places."""
+    return archive.with_name(f"{archive.name}.unpacked")
 
 
 def _missing_images(groups: Sequence[Group]) -> list[Path]:

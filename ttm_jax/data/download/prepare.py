@@ -13,14 +13,15 @@ from ttm_jax.data.benchmarks.catalogue import (
     annotation_files,
     load_benchmark,
 )
-from ttm_jax.data.download.fetch import ChangedFile, disk_error
-from ttm_jax.data.download.fetchers import by_hand, fetch_benchmark
+from ttm_jax.data.download.fetch import ChangedFile, disk_error, remove_lone_notes
+from ttm_jax.data.download.fetchers import by_hand, fetch_benchmark, remove_unpacked
 from ttm_jax.data.download.http import DownloadError
 from ttm_jax.data.download.manifest import find_changes, is_recorded, record
 from ttm_jax.data.download.options import Options
 from ttm_jax.data.not_prepared import NotPrepared
 from ttm_jax.data.unreadable_images import BrokenImage, describe
 from ttm_jax.errors import InputError
+from ttm_jax.fault_points import fault_point
 from ttm_jax.files import remove_leftovers
 
 
@@ -76,7 +77,9 @@ def _prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
         _refuse_broken(benchmark, loaded.skipped, origins)
     images = [Path(image) for image in loaded.dataset.images if isinstance(image, os.PathLike)]
     files = [*annotation_files(benchmark, root), *images]
+    fault_point("benchmark fetched")
     record(folder, benchmark.name, files, origins, loaded.listed, benchmark.groups)
+    remove_unpacked(benchmark, folder)
     return Prepared(
         benchmark, folder, len(loaded.dataset), len(loaded.dataset.images), len(origins)
     )
@@ -137,6 +140,7 @@ def _remove_leftovers(folder: Path) -> None:
     """Whatever an earlier process left when it was killed, in all folders below."""
     for path in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
         remove_leftovers(path)
+        remove_lone_notes(path)
 
 
 @contextmanager

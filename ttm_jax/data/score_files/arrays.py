@@ -21,3 +21,5 @@ class ScoreFile:
     """`[group, draw, image, text]`: the captions of each group with images of other groups."""
     named: bool = False
     """Whether images and captions are named, as in a file that `ttm score` has written."""
+    unpaired: bool = False
+    """Whether the file says that the order of the images has nothing to do with the captions."""

@@ -60,7 +60,8 @@ def read_npz(path: Path, matrix: bool) -> ScoreFile:
     decoys = None if matrix else arrays.get("decoys")
     if decoys is not None:
         _check_decoys(path, decoys, arrays["scores"].shape)
-    return ScoreFile(arrays["scores"], arrays.get("truth"), tags, decoys, named)
+    unpaired = "unpaired.npy" in found
+    return ScoreFile(arrays["scores"], arrays.get("truth"), tags, decoys, named, unpaired)
 
 
 def _embeddings(path: Path, arrays: dict[str, np.ndarray]) -> Embeddings:

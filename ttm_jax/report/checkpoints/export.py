@@ -9,6 +9,7 @@ import numpy as np
 from ttm_jax.errors import InputError
 from ttm_jax.load import load_run
 from ttm_jax.models.siglip import SigLIPConfig
+from ttm_jax.report.checkpoints.adapted_model import write_model
 from ttm_jax.report.checkpoints.model_card import write_card
 from ttm_jax.report.run_data import read_one
 from ttm_jax.weights import big_vision
@@ -35,8 +36,7 @@ def export_run(
             raise InputError(f"{target} exists already; give another name")
     model = load_run(run.path, iteration, base=base)
     if to == "huggingface":
-        model.save(folder)
-        write_card(folder, run, iteration, name)
+        write_model(model, folder, run, iteration, name)
         return folder
     if not isinstance(model.config, SigLIPConfig):
         raise InputError("big_vision has SigLIP only; export this model as huggingface")

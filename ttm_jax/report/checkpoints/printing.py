@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,8 +12,9 @@ from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.plain_text import one_line, rich_text
 from ttm_jax.report.checkpoints.diff import Change, Drift
 from ttm_jax.report.checkpoints.tree import Leaf, nodes
+from ttm_jax.report.screen import screen
 
-_BAR, _WIDE = 40, 132
+_BAR = 40
 
 
 def print_tree(path: Path, kind: str, leaves: Sequence[Leaf], depth: int) -> None:
@@ -39,7 +39,7 @@ def print_tree(path: Path, kind: str, leaves: Sequence[Leaf], depth: int) -> Non
         cells = (shape, *kind_of_number, f"{node.count:,}", size_text(node.bytes), norm)
         table.add_row(name, *cells)
     total, size = sum(leaf.count for leaf in leaves), sum(leaf.bytes for leaf in leaves)
-    console = _console()
+    console = screen()
     console.print(table)
     said = f"{len(leaves)} arrays, {total:,} parameters, {size_text(size)}, {', '.join(dtypes)}"
     console.print(one_line(said), highlight=False, markup=False)
@@ -58,7 +58,7 @@ def print_diff(changes: Sequence[Change], drifts: Sequence[Drift], top: int) -> 
             f"{change.before:.4g}",
             f"{change.moved:.4g}",
         )
-    console = _console()
+    console = screen()
     console.print(table)
     largest = max((drift.relative for drift in drifts), default=0.0)
     for tower in dict.fromkeys(drift.tower for drift in drifts):
@@ -103,13 +103,7 @@ def print_scores(rows: Sequence[dict[str, Any]]) -> None:
         tau, found = row.get("tau"), row.get("metrics") or {}
         cells = (f"{found[name]['percent']:.2f}" if name in found else "-" for name in metrics)
         table.add_row(str(row["step"]), "-" if tau is None else f"{tau:.4g}", *cells)
-    _console().print(table)
-
-
-def _console() -> Console:
-    """As wide as the terminal; a file or a pipe has no edge at which to break names."""
-    screen = Console()
-    return screen if screen.is_terminal else Console(width=max(screen.width, _WIDE))
+    screen().print(table)
 
 
 def layer_text(drift: Drift) -> str:

@@ -70,9 +70,11 @@ def scores_chart(experiment: Experiment, paper: PaperResult | None) -> Markup:
 def selection_chart(experiment: Experiment) -> Markup:
     lines = _mean_and_seeds(experiment, "selected", _selected, 0)
     right = _mean_and_seeds(experiment, "right among the selected", _precision, 1)
+    estimated = _mean(_estimated_precision(experiment))
     if experiment.has_truth:
         lines += [*right, chance_level(experiment.first, 1)]
-    estimated = _mean(_estimated_precision(experiment))
+    elif estimated:
+        lines.append(chance_level(experiment.first, 3))
     if estimated:
         lines.append(Series("right, estimated without labels", estimated, 3))
     title = "Pseudo-labels: how many" + (", how many right" if experiment.has_truth else "")

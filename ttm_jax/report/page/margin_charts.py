@@ -2,6 +2,7 @@
 
 from markupsafe import Markup
 
+from ttm_jax.matching.chance import group_match
 from ttm_jax.report.decisions import Decisions, decisions
 from ttm_jax.report.margins import calibration, common_edges, margin_bins, threshold_points
 from ttm_jax.report.page.svg_chart import Series, histogram, line_chart
@@ -71,7 +72,13 @@ def _calibration_chart(run: SeedRun, before: Decisions, after: Decisions) -> Mar
 
 
 def chance(run: SeedRun) -> float:
-    return run.rows[0]["metrics"][run.main_metric]["chance"]
+    """Percent; without labels that of the groups' shapes, for estimates to be compared with."""
+    if run.has_truth:
+        return run.rows[0]["metrics"][run.main_metric]["chance"]
+    levels = [
+        (count, group_match(*map(int, shape.split("x")))) for shape, count in run.shapes.items()
+    ]
+    return 100 * sum(count * level for count, level in levels) / sum(run.shapes.values())
 
 
 def chance_level(run: SeedRun, colour: int) -> Series:

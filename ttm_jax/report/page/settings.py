@@ -29,7 +29,7 @@ def used_settings(experiment: Experiment) -> Facts:
     found["batch"] = f"{batch} {unit}"
     # Settings that did not apply, that were left open, or that are said above already.
     skipped = {"tau_1", "batch_groups", "grow_batch", "coverage"}
-    skipped |= set() if config["train"] == "lora" else {"lora_rank"}
+    skipped |= set() if config["train"].startswith("lora") else {"lora_rank"}
     for name, value in _flat(config, "").items():
         if name not in found and name not in skipped and value != _OPEN.get(name):
             found[name] = value

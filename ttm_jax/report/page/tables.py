@@ -176,7 +176,7 @@ def _without_labels(run: SeedRun) -> dict[str, list[str]]:
 def _interval(known: dict[str, float] | None) -> str:
     if known is None:
         return "-"
-    return f"{100 * known['value']:.1f} ({100 * known['low']:.0f} to {100 * known['high']:.0f})"
+    return f"{100 * known['value']:.2f} ({100 * known['low']:.2f} to {100 * known['high']:.2f})"
 
 
 AGREEMENT = ("seeds that agree", "groups", "agreement says", "right", "interval", "calibrated")
@@ -186,12 +186,12 @@ def agreement_rows(experiment: Experiment) -> list[Row]:
     """How many seeds chose the same, and what it is worth; nothing with one seed."""
     rows = []
     for found in agreement_of_seeds(experiment):
-        texts = [f"{found.seeds} of {found.of}", str(found.units), f"{found.predicted:.1f} %"]
+        texts = [f"{found.seeds} of {found.of}", str(found.units), f"{found.predicted:.2f} %"]
         if found.right is None:
             texts += ["-"] * 3
         else:
             low, high = found.right.interval()
-            known = f"{found.right.percent:.1f} %", f"{low:.1f} to {high:.1f}"
+            known = f"{found.right.percent:.2f} %", f"{low:.2f} to {high:.2f}"
             texts += [*known, "yes" if found.calibrated else "no"]
         rows.append([Cell(text) for text in texts])
     return rows

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ttm_jax.plain_text import rich_text
+from ttm_jax.plain_text import rich_lines, rich_text
 from ttm_jax.report.tables.paper_layout import HEADINGS as LAYOUT
 from ttm_jax.report.tables.paper_layout import layout_lines, name_of
 from ttm_jax.report.tables.verdict import Comparison, Gain, Number, Verdict
@@ -51,8 +51,9 @@ def notes(rows: Sequence[Comparison]) -> list[str]:
 
 def print_comparison(rows: Sequence[Comparison], title: str) -> None:
     """The verdict of every number, the paper's columns, and notes."""
-    from rich.console import Console
     from rich.table import Table
+
+    from ttm_jax.report.screen import print_fitting, screen
 
     verdicts = Table(title=title)
     for index, heading in enumerate(HEADINGS):
@@ -69,13 +70,51 @@ def print_comparison(rows: Sequence[Comparison], title: str) -> None:
         layout.add_column(heading, justify="left" if index < 3 else "right", no_wrap=3 <= index < 7)
     for line in layout_lines(rows):
         layout.add_row(*map(rich_text, line))
-    screen = Console()
-    # In a file or a pipe there is no edge at which to break words.
-    console = screen if screen.is_terminal else Console(width=_WIDE)
-    console.print(verdicts)
-    console.print(layout)
+    console = screen(_WIDE)
+    print_fitting(console, verdicts, lambda: _narrow_verdicts(rows, title))
+    print_fitting(console, layout, lambda: _narrow_layout(rows))
     for text in (caption(rows), *notes(rows)):
         console.print(text, highlight=False, markup=False)
+
+
+def _narrow_verdicts(rows: Sequence[Comparison], title: str) -> Any:
+    """The model below its dataset, and no column that is empty."""
+    from ttm_jax.report.screen import narrow_table
+
+    found = [[_cells(row, verdict) for verdict in row.verdicts] for row in rows]
+    every = [cells for row in found for cells in row]
+    kept = [i for i in range(4) if i == 0 or any(cells[i] != "-" for cells in every)]
+    table = narrow_table(title, ("dataset\nmodel", *(HEADINGS[2 + i] for i in kept)))
+    if kept[-1] == 3:  # the verdict is a sentence
+        table.columns[-1].no_wrap, table.columns[-1].justify = False, "left"
+    table.columns[1].justify = "left"
+    for row, shown in zip(rows, found, strict=True):
+        for index, cells in enumerate(shown):
+            first = (name_of(row), row.model) if len(shown) == 1 else (name_of(row),)
+            left = rich_lines(*first) if index == 0 else rich_text(row.model if index == 1 else "")
+            table.add_row(left, *(rich_text(cells[i]) for i in kept))
+    return table
+
+
+def _narrow_layout(rows: Sequence[Comparison]) -> Any:
+    """Two lines per row of the paper's layout."""
+    from ttm_jax.report.screen import narrow_table
+
+    headings = (
+        "dataset\nmodel",
+        "",
+        "raw",
+        "Simple\nMatch",
+        "TTM",
+        "Δ",
+        "rel.\ngain",
+        "error\nred.",
+    )
+    table = narrow_table("", headings)
+    for name, model, side, raw, simple_match, ttm, *gains in layout_lines(rows):
+        first = rich_lines(name, model) if name else ""
+        table.add_row(first, side, raw, simple_match, ttm.replace(" ±", "\n±"), *gains)
+    return table
 
 
 def markdown(rows: Sequence[Comparison]) -> str:

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import os
 import shutil
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float32
@@ -50,8 +52,10 @@ def print_best(
     top = min(top, len(captions))
     digits = len(str(len(captions)))
     cell = digits + 10  # "*12   99.9 %"
-    room = max(_NARROWEST, shutil.get_terminal_size().columns - 2 - top * (cell + 2))
-    names = [_cut(one_line(str(path)), room) for path in images]
+    names = [one_line(str(path)) for path in images]
+    if sys.stdout.isatty():  # a file or a pipe has no edge
+        room = shutil.get_terminal_size().columns - top * (cell + 2)
+        names = _fitting(names, max(_NARROWEST, room))
     width = max(len("image"), *map(len, names))
     heads = ["best", *(f"no. {rank}" for rank in range(2, top + 1))]
     print("  ".join([f"{'image':{width}}", *(f"{head:>{cell}}" for head in heads)]))
@@ -85,8 +89,15 @@ def write_logits(
     images: Sequence[Path],
     captions: Sequence[str],
     kind: Kind,
+    truth: Sequence[int] | None = None,
+    *,
+    listed: bool = True,
 ) -> None:
-    """The whole matrix; the suffix says how."""
+    """The whole matrix; the suffix says how.
+
+    For `ttm evaluate`, an .npz also holds the caption of each image if that is known, or that the
+    images were not `listed` by the user, in which case their order means nothing.
+    """
     names = [str(image) for image in images]
     shares = probabilities(scores, kind)
     if path.suffix.lower() == ".json":
@@ -101,14 +112,23 @@ def write_logits(
                 lines.writerow((name, rank, captions[i], f"{row[i]:.6g}", f"{row_shares[i]:.6g}"))
         write_text(path, text.getvalue())
     else:
-        texts = np.array(list(captions))
-        write_atomic(path, partial(np.savez, scores=scores, images=np.array(names), captions=texts))
+        arrays: dict[str, Any] = {"scores": scores, "images": np.array(names)}
+        arrays["captions"] = np.array(list(captions))
+        if truth is not None:
+            arrays["truth"] = np.array(truth)
+        elif not listed:
+            arrays["unpaired"] = np.array(True)
+        write_atomic(path, partial(np.savez, **arrays))
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:5.1f} %"
 
 
-def _cut(name: str, room: int) -> str:
-    """The end of a long name: that is where files differ."""
-    return name if len(name) <= room else f"...{name[-(room - 3) :]}"
+def _fitting(names: Sequence[str], room: int) -> list[str]:
+    """Long names without the folder, if it is the same, and then only their ends: they differ."""
+    if max(map(len, names)) > room:
+        folders = {os.path.dirname(name) for name in names}
+        if len(folders) == 1:
+            names = [os.path.basename(name) for name in names]
+    return [name if len(name) <= room else f"...{name[-(room - 3) :]}" for name in names]

@@ -10,7 +10,7 @@ from ttm_jax.engine.result import TTMResult
 from ttm_jax.matching.metric_names import headline
 from ttm_jax.matching.rate import error_reduction, relative_gain
 from ttm_jax.matching.spread import spread
-from ttm_jax.plain_text import rich_text
+from ttm_jax.plain_text import rich_lines, rich_text
 
 CAPTION = "percent; TTM: mean ± sample standard deviation (n - 1) over the seeds"
 _WIDE = 128
@@ -108,14 +108,34 @@ def markdown(rows: Sequence[ResultRow]) -> str:
 
 
 def print_rows(rows: Sequence[ResultRow], title: str) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from ttm_jax.report.screen import print_fitting, screen
 
     table = Table(title=title, caption=CAPTION)
     for index, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if index < 3 else "right")
     for row in rows:
         table.add_row(*map(rich_text, cells(row)))
-    screen = Console()
-    # In a file or a pipe there is no edge at which to break words.
-    (screen if screen.is_terminal else Console(width=_WIDE)).print(table)
+    print_fitting(screen(_WIDE), table, lambda: _narrow(rows, title))
+
+
+def _narrow(rows: Sequence[ResultRow], title: str) -> Any:
+    """Two lines per row, for 80 columns."""
+    from ttm_jax.report.screen import narrow_table
+
+    headings = ("variant\nmodel", "chance", "raw", "Simple\nMatch", "TTM", "gain", "error\nred.")
+    table = narrow_table(title, headings)
+    table.caption = CAPTION
+    for row in rows:
+        variant, shape, model, chance, raw, simple_match, ttm, gain, fewer = cells(row)
+        table.add_row(
+            rich_lines(f"{variant} {shape}", model),
+            chance.replace(" / ", " /\n"),
+            raw,
+            simple_match,
+            ttm.replace(" ±", "\n±"),
+            gain.replace(" (", "\n("),
+            fewer,
+        )
+    return table

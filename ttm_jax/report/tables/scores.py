@@ -19,7 +19,7 @@ _FIRST_COVERAGE = (15.0, 30.0)
 def metric_table(rates: dict[str, Rate], shape: tuple[int, int], title: str = "Metrics") -> Table:
     """One line a metric."""
     table = _table(title, "chance: what random scores would get; interval: Wilson's, 95 %.")
-    table.add_column("metric, and when it counts", no_wrap=True)
+    table.add_column("metric, and when it counts")  # the one that may break: numbers must not
     for name in ("right", "percent", "interval", "chance"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, rate in rates.items():
@@ -45,7 +45,7 @@ _GROUNDING = {
 def grounding_table(rates: dict[str, Rate]) -> Table:
     """Does the model look at the images, or do some captions merely sound true?"""
     table = _table("GroupMatch", "decoys repeat each group: their interval is too narrow.")
-    table.add_column("", no_wrap=True)
+    table.add_column("")
     for name in ("right", "percent", "interval", "chance"):
         table.add_column(name, justify="right", no_wrap=True)
     for key, rate in rates.items():
@@ -169,5 +169,6 @@ def _table(title: str, caption: str = "") -> Table:
         title_style="bold",
         header_style="bold",
         box=SIMPLE_HEAD,
+        pad_edge=False,
         padding=(0, 1, 0, 0),
     )

@@ -25,7 +25,7 @@ from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.training.sharding import replicated, round_up, shard_batch
-from ttm_jax.training.trainable import Params
+from ttm_jax.training.trainable import Params, present
 
 if TYPE_CHECKING:
     from ttm_jax.scorers.contrastive.task import ContrastiveTask
@@ -93,7 +93,7 @@ class ContrastiveModel:
         batch_size = batch_size or default_batch_size()
         image_rows, image_inverse = distinct_rows(pixels)
         text_rows, text_inverse = distinct_rows(token_ids)
-        variables = {"params": jax.tree.map(jnp.asarray, self.params)}
+        variables = {"params": jax.tree.map(_on_device, present(self.params))}
         images = encode(self, "image", variables, jnp.asarray(pixels[image_rows]), batch_size)
         ids = self.shorten(token_ids[text_rows])
         texts = encode(self, "text", variables, jnp.asarray(ids), batch_size)
@@ -126,6 +126,10 @@ class ContrastiveModel:
         length = -(-(int(ends.max()) + 1) // _LENGTH_BUCKET) * _LENGTH_BUCKET
         return ids[:, : min(length, ids.shape[1])]
 
+    def release(self) -> None:
+        """Let the parameters go; the model is of no use afterwards."""
+        self.params.clear()
+
     def check_arrays(self, pixels: np.ndarray, token_ids: np.ndarray) -> None:
         """Refuse shapes and ids that the model cannot mean."""
         c = self.config
@@ -152,6 +156,11 @@ class ContrastiveModel:
         from ttm_jax.scorers.contrastive.task import bind
 
         return bind(self, dataset, config, mesh, seed)
+
+
+def _on_device(leaf: Any) -> Array:
+    """The CPU backend reads a leaf that was loaded from a file where it lies, without a copy."""
+    return leaf if isinstance(leaf, jax.Array) else jax.device_put(leaf, jax.devices()[0])
 
 
 def _row(count: int) -> Int32[np.ndarray, "1 n"]:

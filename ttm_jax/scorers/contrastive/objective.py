@@ -9,16 +9,14 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ttm_jax.config import Family
 from ttm_jax.inputs.preprocess import ImageProcessor
-from ttm_jax.models.clip import CLIP
-from ttm_jax.models.siglip import SigLIP
 from ttm_jax.scorers.contrastive.crops import CropPool, crop, draw_offsets
 from ttm_jax.scorers.contrastive.model import to_float
+from ttm_jax.scorers.contrastive.towers import Towers
 from ttm_jax.training import sharding
 from ttm_jax.training.losses import CONTRASTIVE
 from ttm_jax.training.task import Examples
-from ttm_jax.training.trainable import Flat, variables
+from ttm_jax.training.trainable import Flat
 
 
 @jax.tree_util.register_dataclass
@@ -26,12 +24,16 @@ from ttm_jax.training.trainable import Flat, variables
 class Pools:
     """Distinct images and captions on the device; with `large`, training takes crops of that.
 
-    A pytree, so jax may put placeholders in the place of arrays: the shapes are comments.
+    `first_images` and `first_texts` are what the frozen beginning of each tower made of them, where
+    that is kept. A pytree, so jax may put placeholders in the place of arrays: the shapes are
+    comments.
     """
 
     pixels: Any  # [n, S, S, 3], uint8 or normalised float32
     tokens: Any  # [m, length], int32
     large: CropPool | None = None  # of the same n pictures
+    first_images: Any = None  # [n, ...]
+    first_texts: Any = None  # [m, ...]
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,14 @@ class ContrastiveObjective:
     With `chunk` > 0 the activations of that many pairs live at once, not more.
     """
 
-    family: Family
-    module: SigLIP | CLIP
+    towers: Towers
     processor: ImageProcessor | None
     mesh: Mesh
     chunk: int = 0
 
     @property
     def image_size(self) -> int:
-        return self.module.config.image_size
+        return self.towers.module.config.image_size
 
     def value_and_grad(
         self, trained: Flat, frozen: Flat, data: Pools, batch: Examples, key: PRNGKeyArray
@@ -72,22 +73,30 @@ class ContrastiveObjective:
     def _embed(
         self, trained: Flat, frozen: Flat, data: Pools, image: Array, text: Array, offsets: Array
     ) -> tuple[Float[Array, "n e"], Float[Array, "n e"]]:
-        apply: Any = partial(self.module.apply, variables(trained, frozen))
-        place = partial(sharding.shard_batch, mesh=self.mesh)
-        if data.large is None:
-            pixels = data.pixels[image]
+        towers, place = self.towers, partial(sharding.shard_batch, mesh=self.mesh)
+        if data.first_images is not None:
+            x = place(data.first_images[image])
         else:
-            pixels = crop(data.large, image, offsets, self.image_size)
-        pixels = place(to_float(pixels, self.processor))
-        images = apply(pixels, method="encode_image")
-        return images, apply(place(data.tokens[text]), method="encode_text")
+            if data.large is None:
+                pixels = data.pixels[image]
+            else:
+                pixels = crop(data.large, image, offsets, self.image_size)
+            x = place(to_float(pixels, self.processor))
+            if towers.is_divided("image"):
+                x = towers.first("image", trained, frozen, x)
+        images = towers.rest("image", trained, frozen, x, None)
+        ids = place(data.tokens[text])
+        if data.first_texts is not None:
+            x = place(data.first_texts[text])
+        else:
+            x = towers.first("text", trained, frozen, ids) if towers.is_divided("text") else ids
+        return images, towers.rest("text", trained, frozen, x, ids)
 
     def _loss(
         self, trained: Flat, frozen: Flat, images: Array, texts: Array, mask: Bool[Array, "n"]
     ) -> Float[Array, ""]:
-        apply: Any = self.module.apply  # its declared result is wider than what comes
-        logits = apply(variables(trained, frozen), images, texts, method="logits")
-        return CONTRASTIVE[self.family](logits, mask)
+        logits = self.towers.logits(trained, frozen, images, texts)
+        return CONTRASTIVE[self.towers.family](logits, mask)
 
     def _chunked(
         self, trained: Flat, frozen: Flat, data: Pools, batch: tuple[Array, Array, Array, Array]
@@ -115,7 +124,7 @@ class ContrastiveObjective:
             images, texts = embed(trained, i)
             return write(store[0], images), write(store[1], texts)
 
-        empty = jnp.zeros((total, self.module.config.embed_dim), jnp.float32)
+        empty = jnp.zeros((total, self.towers.module.config.embed_dim), jnp.float32)
         images, texts = jax.lax.fori_loop(0, used, forward, (empty, empty))
         loss, (gradient, *by_embedding) = jax.value_and_grad(
             lambda trained, images, texts: self._loss(trained, frozen, images, texts, mask),

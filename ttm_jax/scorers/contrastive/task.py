@@ -13,11 +13,14 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.data.unreadable_images import name_group
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.preprocess import ImageError
+from ttm_jax.inputs.preprocess import ImageError, ImageProcessor
 from ttm_jax.inputs.tokenize import warn_identical
 from ttm_jax.matching.large.pair_scores import too_many
+from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.scorers.contrastive.crops import CropPool, large_size, pack
+from ttm_jax.scorers.contrastive.encode_parts import Stage, encode_part, first_shape
 from ttm_jax.scorers.contrastive.model import (
     ContrastiveModel,
     caption_totals,
@@ -27,9 +30,13 @@ from ttm_jax.scorers.contrastive.model import (
     group_scores,
 )
 from ttm_jax.scorers.contrastive.objective import ContrastiveObjective, Pools
+from ttm_jax.scorers.contrastive.towers import Towers
+from ttm_jax.trained_part import Side, parse_train
 from ttm_jax.training import memory_plan, sharding
 from ttm_jax.training.task import Examples, Scored, Scores
 from ttm_jax.training.trainable import Flat, Split, merge_params, split_params, variables
+
+_SHARE_KEPT = 0.25  # of the memory there is, for the output of what is frozen
 
 
 class ContrastiveTask:
@@ -48,20 +55,24 @@ class ContrastiveTask:
     ) -> None:
         self.model, self.dataset, self.initial = model, dataset, initial
         self.objective, self.mesh = objective, objective.mesh
+        self.towers = objective.towers
         self.global_matching, self.step_bytes = global_matching, step_bytes
         self.scoring: dict[str, Any] = {}  # a logit is a logit
         self.data = sharding.put(pools, sharding.replicated(self.mesh))
 
     embeds = True
 
+    @property
+    def inputs(self) -> Pools:
+        return replace(self.data, first_images=None, first_texts=None)
+
     def score(self, trained: Flat) -> Scores:
         return self.score_further(trained, (), totals=False).scores
 
     def score_further(self, trained: Flat, blocks: tuple[Block, ...], *, totals: bool) -> Scored:
-        model, size = self.model, default_batch_size()
-        state = variables(trained, self.initial.frozen)
-        images = encode(model, "image", state, self.data.pixels, size, self.mesh)
-        texts = encode(model, "text", state, self.data.tokens, size, self.mesh)
+        model = self.model
+        images, texts = self._embed("image", trained), self._embed("text", trained)
+        state = {"params": {name: trained[name] for name in ("t", "b") if name in trained}}
         if self.global_matching and too_many(*self.dataset.blocks[0].shape):
             whole = self.dataset.blocks[0]
             return Scored((embeddings_of(model, state, images, texts, whole, self.mesh),))
@@ -71,6 +82,22 @@ class ContrastiveTask:
         )
         found = caption_totals(model, state, images, texts, self.mesh) if totals else None
         return Scored(scores, further, found)
+
+    def _embed(self, side: Side, trained: Flat) -> jax.Array:
+        """Embeddings of all images or all captions; from what is kept, if something is."""
+        data, size, params = self.data, default_batch_size(), (trained, self.initial.frozen)
+        kept, pool = (
+            (data.first_images, data.pixels) if side == "image" else (data.first_texts, data.tokens)
+        )
+        if not self.towers.is_divided(side):
+            state = variables(*params)
+            return encode(self.model, side, state, pool, size, self.mesh)
+        if kept is not None and side not in self.towers.part.sides:
+            return kept  # embeddings, once for all
+        stage: Stage = "whole" if kept is None else "rest"
+        pool = pool if kept is None else kept
+        more = (self.model.processor, size, self.mesh)
+        return encode_part(self.towers, stage, side, params, pool, data.tokens, *more)
 
     def examples(self, matchings: tuple[np.ndarray, ...]) -> Examples:
         pairs = [
@@ -94,13 +121,17 @@ class ContrastiveTask:
 def bind(
     model: ContrastiveModel, dataset: GroupedDataset, config: TTMConfig, mesh: Mesh, seed: int
 ) -> ContrastiveTask:
-    """Put parameters and data on the mesh, and fit the step into the memory that is left."""
+    """Put parameters and data on the mesh, and fit the step into the memory that is left.
+
+    What the frozen beginnings of the towers make of the data is computed here, once.
+    """
     pools = read_pools(model, dataset, config.augment)
     split = split_params(model.params, config.train, config.lora_rank, jax.random.key(seed))
     units = dataset.units(config.matching)
     width = 1 if config.matching == "global" else max(min(b.shape) for b in dataset.blocks)
+    part = parse_train(config.train)
     step = memory_plan.plan(
-        model.config,
+        _trained_config(Towers(model.module, part)),
         split,
         config.batch_units(units) * width,
         config.memory,
@@ -110,16 +141,62 @@ def bind(
     model = model.with_compute(Compute(config.dtype, config.precision, step.remat))
     place = partial(sharding.param_shardings, mesh=mesh, placement=config.placement)
     frozen = sharding.put(split.frozen, place(split.frozen))
-    objective = ContrastiveObjective(model.family, model.module, model.processor, mesh, step.chunk)
+    towers = Towers(model.module, part)
+    split = Split(split.trained, frozen)
+    pools = _with_first(towers, split, pools, model.processor, mesh)
+    objective = ContrastiveObjective(towers, model.processor, mesh, step.chunk)
     return ContrastiveTask(
         model,
         dataset,
-        Split(split.trained, frozen),
+        split,
         objective,
         pools,
         global_matching=config.matching == "global",
         step_bytes=step.bytes_needed,
     )
+
+
+def _trained_config(towers: Towers) -> SigLIPConfig | CLIPConfig:
+    """The sizes of what the backward pass goes through."""
+    config = towers.module.config
+    return replace(
+        config,
+        vision=replace(config.vision, depth=towers.rest_depth("image")),
+        text=replace(config.text, depth=towers.rest_depth("text")),
+    )
+
+
+def _with_first(
+    towers: Towers, split: Split, pools: Pools, processor: ImageProcessor | None, mesh: Mesh
+) -> Pools:
+    """Add the output of the frozen beginning of each tower, unless it needs too much memory.
+
+    Random crops are new in every step, so with them the images are not kept.
+    """
+    few: Flat = {name: split.trained[name] for name in ("t", "b") if name in split.trained}
+    params = (few, split.frozen)
+    room = _SHARE_KEPT * memory_plan.available_bytes(mesh)
+    size, whole = towers.module.config.image_size, sharding.replicated(mesh)
+    kept: dict[str, Any] = {}
+    sides: tuple[tuple[Side, Any, Any], ...] = (
+        ("text", pools.tokens, jax.ShapeDtypeStruct(pools.tokens.shape, np.int32)),
+        (
+            "image",
+            pools.pixels,
+            jax.ShapeDtypeStruct((len(pools.pixels), size, size, 3), np.float32),
+        ),
+    )
+    for side, pool, example in sides:
+        if not towers.is_divided(side) or (side == "image" and pools.large is not None):
+            continue
+        shape = first_shape(towers, side, params, example)
+        room -= shape.size * shape.dtype.itemsize
+        if room >= 0:
+            pool, ids = sharding.put((pool, pools.tokens), whole)
+            more = (processor, default_batch_size(), mesh)
+            found = encode_part(towers, "first", side, params, pool, ids, *more)
+            kept[f"first_{side}s"] = sharding.put(found, whole)
+    return replace(pools, **kept)
 
 
 def read_pools(model: ContrastiveModel, dataset: GroupedDataset, augment: bool) -> Pools:

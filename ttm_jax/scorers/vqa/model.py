@@ -27,7 +27,7 @@ from ttm_jax.scorers.vqa import memory
 from ttm_jax.scorers.vqa.inputs import Pools, Sizes, read_pools
 from ttm_jax.scorers.vqa.scoring import VQA, Normalise, score_pairs
 from ttm_jax.training import sharding
-from ttm_jax.training.trainable import Params
+from ttm_jax.training.trainable import Params, present
 
 if TYPE_CHECKING:
     from ttm_jax.scorers.vqa.task import VQATask
@@ -126,6 +126,10 @@ class VQAModel:
         params = jax.tree.map(np.asarray, self.params)
         idefics3.save(Path(folder), self.config, params, dtype=dtype, extra_files_from=self.folder)
 
+    def release(self) -> None:
+        """Let the parameters go; the model is of no use afterwards."""
+        self.params.clear()
+
     def score(
         self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 0
     ) -> Float32[np.ndarray, "image text"]:
@@ -133,7 +137,7 @@ class VQAModel:
         mesh = sharding.make_mesh(jax.devices()[:1])
         pools, sizes = self.read(images, captions)
         data = sharding.put(pools, sharding.replicated(mesh))
-        state = {"params": sharding.put(self.params, sharding.replicated(mesh))}
+        state = {"params": sharding.put(present(self.params), sharding.replicated(mesh))}
         image, text = np.indices((len(sizes.tiles), len(sizes.question)), np.int32)
         pairs = np.stack([image.reshape(-1), text.reshape(-1)], axis=1)
         size = batch_size or self.batch_size(sizes, mesh)

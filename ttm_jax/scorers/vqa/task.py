@@ -20,6 +20,7 @@ from ttm_jax.scorers.vqa.inputs import Pools, Sizes
 from ttm_jax.scorers.vqa.model import VQAModel
 from ttm_jax.scorers.vqa.objective import VQAObjective
 from ttm_jax.scorers.vqa.scoring import score_pairs
+from ttm_jax.trained_part import parse_train
 from ttm_jax.training import memory_plan, sharding
 from ttm_jax.training.task import Examples, Scored
 from ttm_jax.training.trainable import Flat, Split, merge_params, split_params, variables
@@ -47,6 +48,10 @@ class VQATask:
         self.scoring: dict[str, Any] = model.describe()
 
     embeds = False
+
+    @property
+    def inputs(self) -> Pools:
+        return self.data
 
     def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
         return self._score(trained, self.dataset.blocks)
@@ -128,6 +133,11 @@ def _check(config: TTMConfig) -> None:
             "a VQA model learns from matched and mismatched pairs of groups; global matching has "
             'no groups, and a model trained only on "Yes" would answer nothing else: use matching '
             "within groups"
+        )
+    if parse_train(config.train).last:
+        raise InputError(
+            f"train {config.train}: of a generative model, all, image, text, heads or lora can be "
+            "trained, not the last blocks"
         )
     if config.augment:
         raise InputError("random crops are not supported for tiled images: turn augment off")
