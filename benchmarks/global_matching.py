@@ -27,31 +27,34 @@ from ttm_jax.matching.large.embeddings import Embeddings
 
 Solver = Literal["certified", "dense", "scipy", "lapx"]
 SCALE = 50.0  # of logits; CLIP's is 100
+_INNER = 64  # dimensions in which embeddings really differ
 
 
 def collection(n: int, dimension: int, seed: int = 0, equal: float = 0.0) -> Embeddings:
     """Images and captions of one collection, in different orders.
 
-    A pair shares a point near the centre of a cluster of about 50; both sides add noise, so that a
-    picture has many captions that could be its own. One picture in ten is a near-duplicate of
-    another, and one caption in a hundred is a hub. Of the captions, the share `equal` is one
-    sentence.
+    A pair shares a point near the centre of a cluster of about 50; both sides add noise of the
+    length of a centre, so that a picture has many captions that could be its own. One picture in
+    ten is a near-duplicate of another, and one caption in a hundred is a hub. Of the captions, the
+    share `equal` is one sentence.
     """
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int) -> np.ndarray:
-        return rng.normal(size=shape).astype(np.float32) / np.float32(np.sqrt(dimension))
+        """Of length about 1."""
+        return rng.normal(size=shape).astype(np.float32) / np.float32(np.sqrt(shape[-1]))
 
-    centres = normal(max(2, n // 50), dimension)
-    points = centres[rng.integers(0, len(centres), n)] + 0.5 * normal(n, dimension)
+    inner = min(_INNER, dimension)
+    centres = normal(max(2, n // 50), inner)
+    points = centres[rng.integers(0, len(centres), n)] + 0.5 * normal(n, inner)
     copies = rng.choice(n, n // 10, replace=False)
-    points[copies] = points[rng.integers(0, n, len(copies))] + 0.05 * normal(len(copies), dimension)
-    noise = 0.25 * np.sqrt(dimension) / 8  # so that the share of right pairs is that of a model
-    images, texts = (_unit(points + noise * normal(n, dimension)) for _ in range(2))
+    points[copies] = points[rng.integers(0, n, len(copies))] + 0.05 * normal(len(copies), inner)
+    images, texts = (points + normal(n, inner) for _ in range(2))
     hubs = rng.choice(n, n // 100, replace=False)
-    texts[hubs] = _unit(0.7 * texts[hubs] + 0.7 * _unit(points.mean(axis=0, keepdims=True)))
-    order = rng.permutation(n)
-    texts = texts[order]
+    texts[hubs] = 0.5 * texts[hubs] + centres[rng.integers(0, len(centres), (len(hubs), 8))].mean(1)
+    outer = normal(inner, dimension)
+    images, texts = _unit(images @ outer), _unit(texts @ outer)
+    texts = texts[rng.permutation(n)]
     if equal:
         texts[rng.choice(n, int(equal * n), replace=False)] = texts[0]
     return Embeddings(images, texts, SCALE, 0.0)

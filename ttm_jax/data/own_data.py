@@ -204,11 +204,12 @@ def _group(
     pictured = [index for index in chosen if images[index] is not None]
     if not pictured:
         raise InputError(f"group {label!r} has captions and no image")
+    place = {index: number for number, index in enumerate(chosen)}
     return Group(
         id=label,
         images=tuple(images[index] for index in pictured),
         captions=tuple(rows[index].caption for index in chosen),
-        truth=tuple(chosen.index(index) for index in pictured),
+        truth=tuple(place[index] for index in pictured),
     )
 
 

@@ -75,7 +75,7 @@ def match_global(scores: ArrayLike | Embeddings, limits: Limits | None = None) -
     """The best one-to-one assignment of all images and captions.
 
     Args:
-        scores: `scores[image, text]`; or embeddings. Above 8,000 x 8,000 pairs, the scores of
+        scores: `scores[image, text]`; or embeddings. Above 5,000 x 5,000 pairs, the scores of
             embeddings are never in memory at once, and the result is as exact.
         limits: When to stop without a proof, above that size.
     """

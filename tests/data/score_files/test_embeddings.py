@@ -48,7 +48,7 @@ def test_tables_are_printed(tmp_path, capsys):
         ({"bias": np.array(np.nan)}, "bias is nan; expected one finite number"),
         ({"image_embeddings": IMAGES[:, :4]}, "images have embeddings of 4 numbers"),
         ({"text_embeddings": TEXTS[0]}, r"embeddings of texts have shape \(5,\)"),
-        ({"text_embeddings": TEXTS * np.inf}, "embeddings of texts contain NaN"),
+        ({"text_embeddings": np.full_like(TEXTS, np.inf)}, "embeddings of texts contain NaN"),
         ({"scores": IMAGES @ TEXTS.T}, "holds scores and embeddings"),
     ],
 )

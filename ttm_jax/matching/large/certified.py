@@ -26,6 +26,7 @@ from ttm_jax.matching.large.survey import RowSummary, Survey, survey
 from ttm_jax.matching.large.transport import Transport
 
 _FARTHEST = 16  # prices to begin with, relative to the largest score: sums stay exact
+_OFTEN, _MOST_OFTEN = 20, 100  # equal captions: from how many on, and of how many sentences
 _CANDIDATES = 12  # per image and per caption in the first round
 
 
@@ -150,7 +151,19 @@ class _Problem:
         )
 
     def survey_inputs(self) -> tuple:
-        return self._image_price, self._text_price, self.texts.counts, self._feasible
+        units = self.images.counts, self.texts.counts
+        return self._image_price, self._text_price, *units, self._wanted()
+
+    def _wanted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs that are always there: a matching, and all pairs of what there is very often."""
+        rows, columns = [self._feasible[0]], [self._feasible[1]]
+        for image in _most_frequent(self.images.counts):
+            rows.append(np.full(len(self.texts), image))
+            columns.append(np.arange(len(self.texts)))
+        for text in _most_frequent(self.texts.counts):
+            rows.append(np.arange(len(self.images)))
+            columns.append(np.full(len(self.images), text))
+        return np.concatenate(rows), np.concatenate(columns)
 
     def begin(self, found: Survey) -> None:
         """Choose the grid, and set up the transport over the pairs that were found."""
@@ -171,7 +184,7 @@ class _Problem:
         self.transport = Transport(supply, demand, price)
         rows, columns, scores = found.pairs
         rows, columns = (
-            np.concatenate(both) for both in zip((rows, columns), self._feasible, strict=True)
+            np.concatenate(both) for both in zip((rows, columns), self._wanted(), strict=True)
         )
         self._add(rows, columns, np.concatenate([scores, found.wanted]))
         if images != texts:
@@ -265,6 +278,12 @@ class _Problem:
             second_score=second_score.astype(np.float32)[of],
             log_total=s.log_total[of],
         )
+
+
+def _most_frequent(counts: np.ndarray) -> np.ndarray:
+    """The few nodes with the most units, if those are many."""
+    often = np.flatnonzero(counts > _OFTEN)
+    return often[np.argsort(-counts[often], kind="stable")[:_MOST_OFTEN]]
 
 
 def _anywhere(images: int, texts: int) -> Start:

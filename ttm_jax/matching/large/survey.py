@@ -41,19 +41,22 @@ def survey(
     count: int,
     row_price: Float[np.ndarray, " row"],
     column_price: Float[np.ndarray, " column"],
-    column_weight: Int64[np.ndarray, " column"],
+    row_units: Int64[np.ndarray, " row"],
+    column_units: Int64[np.ndarray, " column"],
     wanted: tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]],
 ) -> Survey:
-    """The best `count` captions of each image after prices, likewise the best images of captions.
+    """The best `count` captions of each image after prices, likewise the best images of captions;
+    of several equal ones as many times more.
 
     Of each part of a row only the best is considered: a pair that is missed costs a later pass some
     work, and nothing else.
     """
-    rows, columns = _RowCollector(tiles, count), _ColumnCollector(tiles, count)
+    rows = _RowCollector(tiles, count * row_units)
+    columns = _ColumnCollector(tiles, count * column_units)
     asked = _Asked(tiles, *wanted)
     price_of_row = tiles.padded_rows(row_price)
     price_of_column = tiles.padded_columns(column_price)
-    weight = tiles.padded_columns(column_weight.astype(np.float32))
+    weight = tiles.padded_columns(column_units.astype(np.float32))
     for number, tile in enumerate(tiles):
         by_row = tiles.row_maxima(tile, price_of_column)
         by_column = tiles.column_maxima(tile, price_of_row)
@@ -75,17 +78,19 @@ def survey(
 
 
 def best_of(
-    left: Float32[np.ndarray, "line part"], count: int
+    left: Float32[np.ndarray, "line part"], count: Int64[np.ndarray, " line"]
 ) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n"]]:
     """Lines and parts of the highest `count` numbers of each line; -inf is none."""
-    if left.shape[1] > count:
-        parts = np.argpartition(-left, count - 1, axis=1)[:, :count]
+    chosen = np.zeros(left.shape, bool)
+    usual = int(count.min())
+    if left.shape[1] > usual:
+        np.put_along_axis(chosen, np.argpartition(-left, usual - 1, axis=1)[:, :usual], True, 1)
     else:
-        parts = np.broadcast_to(np.arange(left.shape[1]), left.shape)
-    lines = np.repeat(np.arange(len(left)), parts.shape[1])
-    parts = parts.reshape(-1)
-    real = np.isfinite(left[lines, parts])
-    return lines[real], parts[real]
+        chosen[:] = True
+    for line in np.flatnonzero(count > usual):
+        chosen[line, np.argsort(-left[line])[: count[line]]] = True
+    lines, parts = np.nonzero(chosen & np.isfinite(left))
+    return lines, parts
 
 
 class _Asked:
@@ -113,7 +118,7 @@ class _RowCollector:
     """Rows come one tile after the other; a line of tiles is reduced when it is complete."""
 
     tiles: Any
-    count: int
+    count: Int64[np.ndarray, " row"]
     pairs: list[Pairs] = field(default_factory=list)
     _line: list[tuple[Any, Any, Any]] = field(default_factory=list)
     _done: list[tuple[np.ndarray, ...]] = field(default_factory=list)
@@ -133,7 +138,7 @@ class _RowCollector:
             np.concatenate([part[1][side][:real] for part in self._line], axis=1)
             for side in range(3)
         )
-        lines, parts = best_of(left, self.count)
+        lines, parts = best_of(left, self.count[row : row + real])
         columns = parts * self.tiles.part_width + place[lines, parts]
         self.pairs.append((row + lines, columns.astype(np.int64), score[lines, parts]))
         self._done.append(_merge([(part[0].column, part[2]) for part in self._line], real))
@@ -152,7 +157,7 @@ class _RowCollector:
 class _ColumnCollector:
     """The maxima of all parts of all columns; the best of them in the end."""
 
-    def __init__(self, tiles: Any, count: int) -> None:
+    def __init__(self, tiles: Any, count: Int64[np.ndarray, " column"]) -> None:
         self._tiles, self._count = tiles, count
         shape = (-(-tiles.rows // tiles.part_height), tiles.columns)
         self._left = np.full(shape, -np.inf, np.float32)
@@ -170,7 +175,8 @@ class _ColumnCollector:
     def pairs(self) -> Pairs:
         columns, parts = [], []
         for start in range(0, self._tiles.columns, 4096):
-            lines, best = best_of(self._left[:, start : start + 4096].T, self._count)
+            some = np.s_[start : start + 4096]
+            lines, best = best_of(self._left[:, some].T, self._count[some])
             columns.append(start + lines)
             parts.append(best)
         column, part = np.concatenate(columns), np.concatenate(parts)

@@ -32,6 +32,8 @@ class Transport:
     score: Float32[np.ndarray, " arc"] = field(init=False)
     """What `cost` was made from; not used here."""
     flow: Int64[np.ndarray, " arc"] = field(init=False)
+    phases: int = field(init=False, default=0)
+    """How often prices have changed."""
 
     def __post_init__(self) -> None:
         assert self.supply.sum() == self.demand.sum()
@@ -68,6 +70,7 @@ class Transport:
         while (self._left(self.rows, self.supply) > 0).any():
             self._reprice()
             self._send()
+            self.phases += 1
         middle = float(np.median(self.target_price))  # prices count only relative to each other
         self.target_price = self.target_price - middle
         self.source_price = self.source_price + middle

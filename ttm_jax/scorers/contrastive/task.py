@@ -33,7 +33,7 @@ from ttm_jax.scorers.contrastive.objective import ContrastiveObjective, Pools
 from ttm_jax.scorers.contrastive.towers import Towers
 from ttm_jax.trained_part import Side, parse_train
 from ttm_jax.training import memory_plan, sharding
-from ttm_jax.training.task import Examples, Scored
+from ttm_jax.training.task import Examples, Scored, Scores
 from ttm_jax.training.trainable import Flat, Split, merge_params, split_params, variables
 
 _SHARE_KEPT = 0.25  # of the memory there is, for the output of what is frozen
@@ -66,7 +66,7 @@ class ContrastiveTask:
     def inputs(self) -> Pools:
         return replace(self.data, first_images=None, first_texts=None)
 
-    def score(self, trained: Flat) -> tuple[np.ndarray, ...]:
+    def score(self, trained: Flat) -> Scores:
         return self.score_further(trained, (), totals=False).scores
 
     def score_further(self, trained: Flat, blocks: tuple[Block, ...], *, totals: bool) -> Scored:
