@@ -68,11 +68,16 @@ def outlook_on(
     """One line for `--dry-run`; `step` and `score` are operations of a step and of all scores."""
     device = find_device(name)
     scoring = (config.iterations + 1) * score
-    totals = [seconds_on(device, seeds * (n * step + scoring), config) for n in steps]
-    hours = " to ".join(dict.fromkeys(f"{seconds / 3600:.2g}" for seconds in totals))
+    totals = [seconds_on(device, float(seeds * (n * step + scoring)), config) for n in steps]
+    hours = " to ".join(dict.fromkeys(_at_least(seconds / 3600) for seconds in totals))
     dollars = totals[-1] / 3600 * device.chips * device.dollars
     return (
-        f"{name}: {step / 1e12:.3g} TFLOP per step, {seconds_on(device, step, config):.2g} s at "
+        f"{name}: {step / 1e12:.3g} TFLOP per step, {seconds_on(device, float(step), config):.2g} s at "
         f"{USED:.0%} of the peak of {device.chips} chips; {hours} hours and up to "
-        f"{dollars:.2g} dollars in all, without starting and compiling"
+        f"{_at_least(dollars)} dollars in all, without starting and compiling"
     )
+
+
+def _at_least(value: float) -> str:
+    """No more digits than an estimate deserves."""
+    return "0.01" if value < 0.01 else f"{value:.2g}"
