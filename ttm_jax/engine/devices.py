@@ -71,8 +71,9 @@ def outlook_on(
     totals = [seconds_on(device, float(seeds * (n * step + scoring)), config) for n in steps]
     hours = " to ".join(dict.fromkeys(_at_least(seconds / 3600) for seconds in totals))
     dollars = totals[-1] / 3600 * device.chips * device.dollars
+    each = seconds_on(device, float(step), config)
     return (
-        f"{name}: {step / 1e12:.3g} TFLOP per step, {seconds_on(device, float(step), config):.2g} s at "
+        f"{name}: {step / 1e12:.3g} TFLOP per step, {each:.2g} s at "
         f"{USED:.0%} of the peak of {device.chips} chips; {hours} hours and up to "
         f"{_at_least(dollars)} dollars in all, without starting and compiling"
     )
