@@ -8,6 +8,7 @@ from experiments._checks import check_at_least, check_seeds
 from ttm_jax.buckets import working_folder
 from ttm_jax.cli.options import Switch, option
 from ttm_jax.config import Placement
+from ttm_jax.engine.devices import check_device
 from ttm_jax.hosts.join import Hosts, join
 
 Exif = Literal["on", "off", "as-published"]
@@ -24,6 +25,8 @@ class Flags:
     """Run the same experiment with a small model on the procedural world: no download, minutes."""
     dry_run: Switch = False
     """Load data and model, estimate time, memory and disk, and write nothing."""
+    device: Annotated[str | None, option("NAME")] = None
+    """With --dry-run: also estimate for v5e-8, v6e-8 or h100, from their data sheets."""
     model: Annotated[str | None, option("SOURCE", "the paper's")] = None
     """Checkpoint to use: hub id, Hugging Face folder, big_vision .npz, or run folder."""
     limit: Annotated[int | None, option("N", "all")] = None
@@ -82,6 +85,7 @@ class Flags:
 def check(flags: Flags) -> None:
     """Refuse values that are wrong for every experiment, before anything is loaded."""
     check_seeds(flags.seeds)
+    check_device(flags.device, dry_run=flags.dry_run)
     check_at_least("--limit", flags.limit)
     check_at_least("--iterations", flags.iterations)
     check_at_least("--epochs", flags.epochs)

@@ -144,7 +144,7 @@ def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
 def show_outlooks(plans: Sequence[Plan]) -> None:
     """What `--dry-run` prints: the estimated cost of every run, and nothing is written."""
     from ttm_jax.engine.estimate import estimate
-    from ttm_jax.report.adaptation import outlook_text
+    from ttm_jax.report.adaptation import elsewhere, outlook_text
 
     models: dict[str, Any] = {}
     for plan in plans:
@@ -155,7 +155,8 @@ def show_outlooks(plans: Sequence[Plan]) -> None:
         seeds = len(plan.flags.seeds)
         print(f"{plan.experiment.name} {plan.arm.label}: {seeds} x the following, in {plan.folder}")
         found = estimate(model, data.dataset, config)
-        print(outlook_text(data.dataset, plan.source, config, found), flush=True)
+        there = elsewhere(plan.flags.device, model, data.dataset, config, found, seeds)
+        print(outlook_text(data.dataset, plan.source, config, found, elsewhere=there), flush=True)
         note = plan.note(data)
         print(f"not compared with the paper: {note}\n" if note else "")
 

@@ -37,6 +37,7 @@ def test_a_path_is_local_or_an_address():
         assert not buckets.is_address(text)
         assert buckets.working_folder(Path(text)) == Path(text)
         assert buckets.fetched(text) == Path(text)
+    assert not buckets.is_address("gs:/bucket/x")  # only a Path loses the second slash
     assert buckets.address_of(Path("gs://bucket/runs/mine")) == "gs://bucket/runs/mine"
     assert buckets.address_of("s3://bucket/runs/") == "s3://bucket/runs"
 

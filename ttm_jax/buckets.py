@@ -23,8 +23,10 @@ from typing import Any
 
 from ttm_jax.errors import InputError
 
-# A Path has lost the second slash of gs://bucket.
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/].*)", re.DOTALL)
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://([^/].*)", re.DOTALL)
+# A Path has lost the second slash of gs://bucket. Texts must have both: those of a run folder are
+# refused by their "://" (hub.check_recorded).
+_IN_A_PATH = re.compile(r"([a-z][a-z0-9+.-]+):/([^/].*)", re.DOTALL)
 _DIRECT = ("checkpoints", "interrupted", "damaged")  # folders that are not copied
 _NOT_SENT = (".lock", ".tmp")
 _LAST = "summary.json"  # if it exists, a run is complete
@@ -84,14 +86,18 @@ _copies: dict[Path, _Copy] = {}
 
 def is_address(path: str | Path) -> bool:
     """Whether this names a place in a bucket, as gs://bucket/folder does."""
-    return _ADDRESS.fullmatch(str(path)) is not None
+    return _parts(path) is not None
 
 
 def address_of(path: str | Path) -> str:
     """The address as the user wrote it: gs://bucket/folder."""
-    found = _ADDRESS.fullmatch(str(path))
+    found = _parts(path)
     assert found is not None
     return f"{found[1]}://{found[2].rstrip('/')}"
+
+
+def _parts(path: str | Path) -> re.Match[str] | None:
+    return (_ADDRESS if isinstance(path, str) else _IN_A_PATH).fullmatch(str(path))
 
 
 def working_folder(path: Path) -> Path:

@@ -71,7 +71,7 @@ def load_model(
         (2, 3)
     """
     check_jaxlib()
-    source = str(source)
+    source = address_of(source) if is_address(source) else str(source)
     if is_address(source) and not source.endswith(".npz"):  # hub.py fetches those
         return _from_bucket(
             source, image_size=image_size, resize=resize, files_from=files_from, compute=compute

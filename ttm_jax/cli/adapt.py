@@ -21,6 +21,7 @@ from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
+from ttm_jax.engine.devices import check_device
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
 from ttm_jax.hosts.join import Hosts, join
@@ -50,6 +51,8 @@ class Args:
     """Where the results go."""
     dry_run: Switch = False
     """Show counts, the first threshold and the estimated cost; write nothing."""
+    device: Annotated[str | None, option("NAME")] = None
+    """With --dry-run: also estimate for v5e-8, v6e-8 or h100, from their data sheets."""
     matching: Literal["auto", "group", "global"] = "auto"
     """Match within groups, or all images and captions at once; auto follows the data."""
     iterations: Annotated[
@@ -119,6 +122,7 @@ class Args:
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
+    check_device(args.device, dry_run=args.dry_run)
     join(args.hosts)
     if args.out is not None:
         args = replace(args, out=working_folder(args.out))
@@ -142,11 +146,13 @@ def main(argv: Sequence[str]) -> None:
     config = with_rate(args, model, data, config, advice)
     if args.dry_run:
         from ttm_jax.engine.estimate import estimate
-        from ttm_jax.report.adaptation import outlook_text
+        from ttm_jax.report.adaptation import elsewhere, outlook_text
 
         verdict = sentence_before_training(args, model, data, config)
         found = estimate(model, data.dataset, config)
-        print(outlook_text(data.dataset, args.model, config, found, len(args.seeds), verdict))
+        there = elsewhere(args.device, model, data.dataset, config, found, len(args.seeds))
+        seeds = len(args.seeds)
+        print(outlook_text(data.dataset, args.model, config, found, seeds, verdict, there))
         return
     if not begun(output(args, data)):
         say(args, sentence_before_training(args, model, data, config))

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from itertools import count as counter
 from typing import Any, TypeVar
 
-import jax
-from jax._src import distributed  # no public way to the store; orbax takes the same one
-
 from ttm_jax.errors import InputError
 from ttm_jax.hosts import scope
 
@@ -29,7 +26,7 @@ def from_first(decide: Callable[[], T]) -> T:
     if scope.count() == 1:
         return decide()
     key = f"ttm_jax/{next(_calls)}/first"
-    if jax.process_index() == 0:
+    if scope.index() == 0:
         try:
             value = decide()
         except InputError as error:
@@ -48,8 +45,8 @@ def from_all(value: T) -> list[T]:
     if scope.count() == 1:
         return [value]
     here = f"ttm_jax/{next(_calls)}"
-    put(f"{here}/{jax.process_index()}", json.dumps(value))
-    if jax.process_index() == 0:
+    put(f"{here}/{scope.index()}", json.dumps(value))
+    if scope.index() == 0:
         values = [json.loads(get(f"{here}/{host}")) for host in range(scope.count())]
         put(f"{here}/all", json.dumps(values))
         return values
@@ -83,15 +80,19 @@ def put(key: str, value: str) -> None:
 
 def get(key: str) -> str:
     """Wait for a value and return it."""
+    from jax.errors import JaxRuntimeError
+
     while True:
         try:
             return _store().blocking_key_value_get(key, _PATIENCE)
-        except jax.errors.JaxRuntimeError as error:
+        except JaxRuntimeError as error:
             if "DEADLINE_EXCEEDED" not in str(error):
                 raise
 
 
 def _store() -> Any:
+    from jax._src import distributed  # no public way to the store; orbax takes the same one
+
     client = distributed.global_state.client
     assert client is not None, "jax.distributed is not initialized"
     return client

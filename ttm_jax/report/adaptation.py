@@ -12,12 +12,14 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.own_data import OwnData
 from ttm_jax.data.paper.models import MODELS
+from ttm_jax.engine.devices import outlook_on
 from ttm_jax.engine.estimate import Estimate
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
 from ttm_jax.hosts.scope import is_first
 from ttm_jax.matching.metric_names import METRICS
+from ttm_jax.models.flops import forward_flops, step_flops
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
 from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
 from ttm_jax.report.describe import describe
@@ -25,6 +27,7 @@ from ttm_jax.report.matchings import matching_lines
 from ttm_jax.report.run_data import read_one
 from ttm_jax.runs.folder import RunFolder
 from ttm_jax.runs.locate import MODEL, RUN
+from ttm_jax.scorers.contrastive.model import ContrastiveModel
 
 _SHOWN = ("group_score", "group_match", "global_match")
 
@@ -36,8 +39,10 @@ def outlook_text(
     found: Estimate,
     seeds: int = 1,
     verdict: str = "",
+    elsewhere: str = "",
 ) -> str:
-    """What `--dry-run` prints; `verdict` is the sentence of a diagnosis."""
+    """What `--dry-run` prints; `verdict` is the sentence of a diagnosis, `elsewhere` what the run
+    would take on another machine."""
     unit = "pairs" if config.matching == "global" else "groups"
     share = f"{found.first_share:.0%} of the {unit} at first"
     if found.sampled < found.units and config.tau_unit != "fraction":
@@ -60,10 +65,37 @@ def outlook_text(
         f"time: {found.step_seconds:.2g} s per step, {found.score_seconds:.2g} s to score all; "
         f"{steps} steps{several}; with {_duration(found.compile_seconds)} for compiling, "
         f"{duration} in all",
+        *([elsewhere] if elsewhere else []),
         *([verdict] if verdict else []),
         "nothing was written",
     ]
     return "\n".join(lines)
+
+
+def elsewhere(
+    device: str | None,
+    model: Any,
+    dataset: GroupedDataset,
+    config: TTMConfig,
+    found: Estimate,
+    seeds: int,
+) -> str:
+    """What a run would take on a named machine; empty if none is named."""
+    if device is None:
+        return ""
+    if not isinstance(model, ContrastiveModel):
+        return f"{device}: no estimate for generative models"
+    grouped = config.matching == "group"
+    width = max(min(block.shape) for block in dataset.blocks) if grouped else 1
+    image, caption = forward_flops(model.config)
+    return outlook_on(
+        device,
+        config,
+        step=step_flops(model.config, found.batch * width),
+        score=len(dataset.images) * image + len(dataset.captions) * caption,
+        steps=(found.least_steps, found.most_steps),
+        seeds=seeds,
+    )
 
 
 def write_results(

@@ -95,6 +95,11 @@ def sent_bytes(found: list[Collective], devices: int) -> int:
 
 def compile_step(task: Task, optimizer: AdamW, units: int, placement: Any = "replicated") -> Any:
     """One training step on `units` groups, compiled for the mesh of the task."""
+    return lower_step(task, optimizer, units, placement).compile()
+
+
+def lower_step(task: Task, optimizer: AdamW, units: int, placement: Any = "replicated") -> Any:
+    """The same step before the compiler has changed it; it counts the operations of all devices."""
     state = Trainer(task, optimizer, placement).start(task.initial.trained)
     matchings = tuple(
         np.broadcast_to(np.arange(block.shape[0], dtype=np.int32), (len(block), block.shape[0]))
@@ -104,11 +109,8 @@ def compile_step(task: Task, optimizer: AdamW, units: int, placement: Any = "rep
     rows = np.arange(units) % len(every.mask)
     batch = jax.tree.map(lambda x: x[rows], every)
     batch = sharding.put(batch, sharding.replicated(task.mesh))
-    return (
-        jax.jit(_step(task, optimizer), donate_argnums=0)
-        .lower((state.trained, state.optimizer), task.initial.frozen, task.data, batch)
-        .compile()
-    )
+    step = jax.jit(_step(task, optimizer), donate_argnums=0)
+    return step.lower((state.trained, state.optimizer), task.initial.frozen, task.data, batch)
 
 
 def _step(task: Task, optimizer: AdamW) -> Callable:
