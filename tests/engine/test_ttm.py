@@ -81,7 +81,7 @@ class TestAlgorithm:
         assert run_steps._cache_size() == before + 1
 
     def test_narrow_last_batches_change_nothing_and_are_compiled_before_the_first_step(self):
-        config = replace(CONFIG, epochs=4, batch_groups=6)  # 12 epochs: a full and a half width
+        config = replace(CONFIG, batch_groups=6)
         dataset = tiny_dataset(14)
         counts, sizes = [], []
 
@@ -94,12 +94,12 @@ class TestAlgorithm:
                 counted(done, total)
 
         before = run_steps._cache_size()
-        result = run(dataset=dataset, config=config, console=Counting("quiet"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ttm_jax.engine.ttm.batch_widths", lambda batch, *_: (batch, batch // 2))
+            result = run(dataset=dataset, config=config, console=Counting("quiet"))
         assert {size - before for size in sizes} == {2}
         assert result.history[0].selected.sum() == 5
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ttm_jax.engine.ttm.batch_widths", lambda batch, epochs: (batch,))
-            wide = run(dataset=dataset, config=config)
+        wide = run(dataset=dataset, config=config)  # too small a model for narrow steps
         assert [list(record.selected) for record in result.history] == [
             list(record.selected) for record in wide.history
         ]

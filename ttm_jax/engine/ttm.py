@@ -52,7 +52,8 @@ class Loop:
         adam = AdamW(config.beta1, config.beta2, config.eps, config.weight_decay)
         self.units = dataset.units(config.matching)
         self.batch = config.batch_units(self.units)
-        widths = batch_widths(self.batch, config.epochs * config.iterations)
+        epochs, device = config.epochs * config.iterations, task.mesh.devices.flat[0]
+        widths = batch_widths(self.batch, epochs, task.step_flops, device.platform)
         self.trainer = Trainer(task, adam, config.placement, widths)
         self.looker = Looker(task, dataset, config, usual_decoys(task, dataset, config))
 

@@ -24,6 +24,8 @@ def tower_flops(tower: TowerConfig, tokens: int, *, one_token: bool = False) -> 
 
     With `one_token`, the last block makes the output of one token only, which is all that is read.
     """
+    if not tower.depth:
+        return 0
     width, mlp = tower.width, 2 * tower.width * tower.mlp_dim
     block = 2 * tokens * (4 * width**2 + mlp) + 4 * tokens**2 * width
     last = 2 * tokens * 2 * width**2 + 2 * (2 * width**2 + mlp) + 4 * tokens * width

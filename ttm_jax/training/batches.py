@@ -11,10 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Int32
 
-# Part of a batch, and how many epochs a run must have for a step of that size to be compiled. With
-# last batches of random size, a half saves a quarter of a full step per epoch, and a quarter
-# another sixteenth: at these counts two full steps, about what compiling takes for a large model.
-_WORTH = ((2, 8), (4, 32))
+# What a device could compute while one more width is compiled: 5 s of two CPU cores, 20 s of an
+# accelerator.
+_COMPILING = {"cpu": 5e11}
+_COMPILING_ELSEWHERE = 2e15
+# Part of a batch, and the share of a full step that a width of that size saves per epoch if last
+# batches have random sizes: a quarter with a half, another sixteenth with a quarter.
+_SAVES = ((2, 1 / 4), (4, 1 / 16))
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,16 @@ class Plan:
         return needed[0], step + changes[0] if changes else stop
 
 
-def batch_widths(batch: int, epochs: int) -> tuple[int, ...]:
-    """The widths to compile, widest first; `epochs` are those of all iterations together."""
-    parts = [1, *(part for part, least in _WORTH if epochs >= least)]
-    return tuple(sorted({-(-batch // part) for part in parts}, reverse=True))
+def batch_widths(
+    batch: int, epochs: int, step_flops: float | int, platform: str
+) -> tuple[int, ...]:
+    """The widths to compile, widest first: those that save more than it takes to compile them.
+
+    `epochs` are those of all iterations together; `step_flops` is the work of a full batch.
+    """
+    compiling = _COMPILING.get(platform, _COMPILING_ELSEWHERE)
+    parts = [part for part, share in _SAVES if epochs * share * step_flops > compiling]
+    return tuple(sorted({batch, *(-(-batch // part) for part in parts)}, reverse=True))
 
 
 def _narrowest(count: int, widths: tuple[int, ...]) -> int:

@@ -87,6 +87,10 @@ class Task(Protocol):
         """Memory that a training step is estimated to take on each device."""
 
     @property
+    def step_flops(self) -> float:
+        """Operations of a training step with a full batch, from the sizes of the model."""
+
+    @property
     def embeds(self) -> bool:
         """Whether further pairs cost next to nothing, because each item is encoded by itself."""
 

@@ -17,6 +17,7 @@ from ttm_jax.inputs.preprocess import ImageError, ImageProcessor
 from ttm_jax.inputs.tokenize import warn_identical
 from ttm_jax.matching.large.pair_scores import too_many
 from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.flops import step_flops
 from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.scorers.contrastive.crops import CropPool, large_size, pack
@@ -52,11 +53,13 @@ class ContrastiveTask:
         *,
         global_matching: bool,
         step_bytes: int,
+        step_flops: float,
     ) -> None:
         self.model, self.dataset, self.initial = model, dataset, initial
         self.objective, self.mesh = objective, objective.mesh
         self.towers = objective.towers
         self.global_matching, self.step_bytes = global_matching, step_bytes
+        self.step_flops = step_flops
         self.scoring: dict[str, Any] = {}  # a logit is a logit
         self.data = sharding.put(pools, sharding.replicated(self.mesh), "images or captions")
 
@@ -130,10 +133,11 @@ def bind(
     units = dataset.units(config.matching)
     width = 1 if config.matching == "global" else max(min(b.shape) for b in dataset.blocks)
     part = parse_train(config.train)
+    sizes, pairs = _trained_config(Towers(model.module, part)), config.batch_units(units) * width
     step = memory_plan.plan(
-        _trained_config(Towers(model.module, part)),
+        sizes,
         split,
-        config.batch_units(units) * width,
+        pairs,
         config.memory,
         mesh,
         data_bytes=sum(x.nbytes for x in jax.tree.leaves(pools)),
@@ -153,6 +157,7 @@ def bind(
         pools,
         global_matching=config.matching == "global",
         step_bytes=step.bytes_needed,
+        step_flops=float(step_flops(sizes, pairs)),
     )
 
 

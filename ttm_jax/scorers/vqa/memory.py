@@ -50,6 +50,15 @@ def activation_bytes(config: SmolVLMConfig, row: Row, rows: int, remat: Remat) -
     return rows * need
 
 
+def step_flops(config: SmolVLMConfig, params: dict[str, int], row: Row, rows: int) -> float:
+    """Operations of a training step on so many rows: six per parameter and token.
+
+    `params` are the numbers of parameters of the two towers, `img` and `txt`.
+    """
+    image = row.tiles * config.side**2 * params["img"]
+    return 6.0 * rows * (image + (row.prefix + row.questions * row.length) * params["txt"])
+
+
 def _cache_bytes(text: DecoderConfig, tokens: int) -> int:
     return 2 * _BYTES * text.depth * text.kv_heads * text.head_dim * tokens
 

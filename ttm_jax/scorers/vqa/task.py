@@ -40,10 +40,11 @@ class VQATask:
         pools: Pools,
         sizes: Sizes,
         step_bytes: int,
+        step_flops: float,
     ) -> None:
         self.model, self.dataset, self.initial, self.sizes = model, dataset, initial, sizes
         self.objective, self.mesh = objective, objective.vqa.mesh
-        self.step_bytes = step_bytes
+        self.step_bytes, self.step_flops = step_bytes, step_flops
         self.data = sharding.put(pools, sharding.replicated(self.mesh), "images or captions")
         self.scoring: dict[str, Any] = model.describe()
 
@@ -111,10 +112,15 @@ def bind(
     row = memory.Row(
         pools.tile_index.shape[1], pools.prefix.shape[1], questions, pools.question.shape[1]
     )
+    rows = config.batch_units(len(dataset)) * images
+    counts = {
+        tower: sum(np.size(x) for x in jax.tree.leaves(model.params[tower]))
+        for tower in ("img", "txt")
+    }
     step = memory_plan.fit(
         partial(memory.activation_bytes, model.config, row),
         split,
-        config.batch_units(len(dataset)) * images,
+        rows,
         config.memory,
         mesh,
         _CHUNKS,
@@ -124,7 +130,8 @@ def bind(
     frozen = sharding.put(split.frozen, place(split.frozen))
     objective = VQAObjective(model.vqa(mesh), questions, step.chunk)
     initial = Split(split.trained, frozen)
-    return VQATask(model, dataset, initial, objective, pools, sizes, step.bytes_needed)
+    flops = memory.step_flops(model.config, counts, row, rows)
+    return VQATask(model, dataset, initial, objective, pools, sizes, step.bytes_needed, flops)
 
 
 def _check(config: TTMConfig) -> None:
