@@ -1,5 +1,6 @@
 """Folders in a bucket: in the memory of this process, and in an emulator that processes share."""
 
+import io
 import json
 import signal
 from pathlib import Path
@@ -130,18 +131,14 @@ def test_two_hosts_and_a_bucket(tmp_path, models, bucket: Bucket):  # noqa: F811
     (ended,) = Pod(1, *command, **bucket.variables).wait()
     assert ended.code == 0, ended.err
     assert "gs://bucket/runs/two" in ended.out
-    system = fsspec.filesystem(
-        "gs", token="anon", endpoint_url=bucket.variables["STORAGE_EMULATOR_HOST"]
-    )
-    there = {name.removeprefix("bucket/runs/two/") for name in system.find("bucket/runs/two")}
+    there = {name.removeprefix("runs/two/") for name in bucket.names("runs/two/")}
     here = {str(path.relative_to(local)) for path in local.rglob("*") if path.is_file()}
     kept = {name for name in here if "checkpoints" not in name and ".lock" not in name}
     assert {name for name in there if "checkpoints" not in name} == kept
     for iteration in range(3):
         name = f"seed_0/scores/{iteration:03d}_2x2.npz"
-        target = tmp_path / "scores.npz"
-        system.get_file(f"bucket/runs/two/{name}", str(target))
-        with np.load(target) as a, np.load(local / name) as b:
+        kept_there = io.BytesIO(bucket.read(f"runs/two/{name}"))
+        with np.load(kept_there) as a, np.load(local / name) as b:
             np.testing.assert_allclose(a["scores"], b["scores"], atol=1e-4)
-    summary = json.loads(system.cat("bucket/runs/two/seed_0/summary.json"))
+    summary = json.loads(bucket.read("runs/two/seed_0/summary.json"))
     assert summary["iterations"] == 2

@@ -32,7 +32,7 @@ REDUCED = {
     "small": f"--groups {GROUPS} --seeds 0 --iterations 1 --epochs 1 --quiet",
     "mmvp_siglip": f"--limit {GROUPS} --seeds 0 --iterations 1 --quiet",
 }
-OTHER_PROGRAMS = ("pip", "export", "gcloud", "make")
+OTHER_PROGRAMS = ("pip", "export", "gcloud", "srun", "make")
 EXPERIMENT = re.compile(r"experiments\.(\w+)$")
 
 

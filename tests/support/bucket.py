@@ -1,10 +1,13 @@
 """A bucket on this machine: an emulator of Google Cloud Storage, for our code, gcsfs and orbax."""
 
 import io
+import json
 from collections.abc import Iterator
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
 
 import pytest
 from pod import free_port
@@ -15,6 +18,18 @@ class Bucket:
     url: str
     variables: dict[str, str]
     """What a process needs in its environment to find it."""
+
+    def names(self, prefix: str) -> list[str]:
+        """The objects whose names begin so."""
+        listing = json.loads(self._get(f"/storage/v1/b/bucket/o?prefix={quote(prefix, safe='')}"))
+        return [item["name"] for item in listing.get("items", [])]
+
+    def read(self, name: str) -> bytes:
+        return self._get(f"/download/storage/v1/b/bucket/o/{quote(name, safe='')}?alt=media")
+
+    def _get(self, path: str) -> bytes:
+        with urlopen(self.variables["STORAGE_EMULATOR_HOST"] + path, timeout=30) as reply:
+            return reply.read()
 
 
 @pytest.fixture(scope="session")
