@@ -131,6 +131,7 @@ class _Problem:
 
     def __init__(self, given: Embeddings, start: Start | None) -> None:
         self.given = given
+        self._margin = 0.0
         self.images: Distinct = distinct(np.asarray(given.images))
         self.texts: Distinct = distinct(np.asarray(given.texts))
         images, texts = given.shape
@@ -174,14 +175,15 @@ class _Problem:
         self.unit = math.frexp(self.largest)[1] + math.ceil(math.log2(8 * larger)) - 53
         images, texts = self.given.shape
         supply, demand = self.images.counts, self.texts.counts
-        hint = np.clip(self._text_price, -_FARTHEST * self.largest, _FARTHEST * self.largest)
-        price = np.rint(np.ldexp(-hint, -self.unit))
+        # The price of getting no caption is that of the image that would pay the least.
+        hint = np.append(-self._text_price, self._image_price.min())
+        hint = np.clip(hint, -_FARTHEST * self.largest, _FARTHEST * self.largest)
+        price = np.rint(np.ldexp(hint, -self.unit))
         if images < texts:  # what is left over goes to a source that likes all captions the same
             supply = np.append(supply, texts - images)
         if texts < images:
             demand = np.append(demand, images - texts)
-            price = np.append(price, price.min())
-        self.transport = Transport(supply, demand, price)
+        self.transport = Transport(supply, demand, price[: len(demand)])
         rows, columns, scores = found.pairs
         rows, columns = (
             np.concatenate(both) for both in zip((rows, columns), self._wanted(), strict=True)
@@ -201,7 +203,7 @@ class _Problem:
     def prices(self) -> Prices:
         t = self.transport
         real = t.source_price[: len(self.images)], t.target_price[: len(self.texts)]
-        return Prices(*real, self.unit, self.largest)
+        return Prices(*real, self.unit, self.largest, self._margin)
 
     def search(self, tiles: Any) -> Found:
         """Compare all pairs with the prices of the transport."""
@@ -217,7 +219,10 @@ class _Problem:
         own = np.full(len(self.images), -1, np.int64)
         single = used & (t.rows < len(self.images)) & (t.flow == t.supply[t.rows])
         own[t.rows[single]] = t.columns[single]
-        return search(tiles, self.prices(), own, tight, sources)
+        found = search(tiles, self.prices(), own, tight, sources)
+        if found.count:  # prices will move about as far
+            self._margin = float(np.median(found.shortfall[found.shortfall > 0]))
+        return found
 
     def short(self, found: Found) -> float:
         """The most that all images together could save."""
