@@ -165,7 +165,6 @@ def compare(
                 f"{found['pairs']:,}" if certified else "",
                 ("yes" if not found["violations"] else "no") if certified else "",
                 f"{found['unique']:,}" if solver in ("certified", "dense") else "",
-                f"{found['total']:.4f}",
             )
             console.print(f"{n:,} {solver}: {json.dumps(found)}", highlight=False)
         if max(totals) - min(totals) > 1e-6 * abs(totals[0]):

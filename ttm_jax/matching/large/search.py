@@ -116,7 +116,7 @@ def search(
     collector = _Collector(tiles, prices, own, tight, column_node)
     at_once = max(1, _AT_ONCE // tiles.part_width)
     for tile in tiles:
-        highest = np.asarray(tiles.row_maxima(tile, price)[0])
+        highest = np.asarray(tiles.row_highest(tile, price))
         real = min(tiles.height, tiles.rows - tile.row)
         rows, parts = np.nonzero(highest[:real] >= limit[tile.row : tile.row + real, None])
         for start in range(0, len(rows), at_once):

@@ -23,7 +23,7 @@ from ttm_jax.matching.large.embeddings import Embeddings
 
 _PARTS = 256  # a row (or a column) is cut into at most about so many parts, each with one maximum
 _AHEAD = 2  # tiles that the devices compute while the host looks at earlier ones
-_ON_CPU = (512, 4096)  # near the caches
+_ON_CPU = (1024, 2048)  # near the caches
 _ELSEWHERE = (4096, 8192)
 _LEAST_GATHER = 1024
 
@@ -71,6 +71,12 @@ class Tiles:
 
     def padded_rows(self, values: Float[np.ndarray, " row"]) -> Float32[Array, " padded"]:
         return self._padded(values, self.height)
+
+    def row_highest(
+        self, tile: Tile, price: Float32[Array, " padded"]
+    ) -> Float32[Array, "row part"]:
+        """Of each part of each row: the highest score minus price."""
+        return _row_highest(tile.scores, price, tile.column, self.part_width)
 
     def row_maxima(
         self, tile: Tile, price: Float32[Array, " padded"]
@@ -199,6 +205,14 @@ def _picked(
     scores: Float32[Array, "..."], place: Int32[Array, "..."], axis: int
 ) -> Float32[Array, "..."]:
     return jnp.take_along_axis(scores, jnp.expand_dims(place, axis), axis).squeeze(axis)
+
+
+@partial(jax.jit, static_argnames=("width",))
+def _row_highest(
+    scores: Float32[Array, "row column"], price: Any, start: int | Array, width: int
+) -> Float32[Array, "row part"]:
+    own = jax.lax.dynamic_slice_in_dim(price, start, scores.shape[1])
+    return (scores.reshape(scores.shape[0], -1, width) - own.reshape(-1, width)[None]).max(-1)
 
 
 @partial(jax.jit, static_argnames=("width",))
