@@ -27,9 +27,9 @@ from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, induce, right_uni
 from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
 from ttm_jax.errors import InputError, NonFinite
-from ttm_jax.matching.large.certified import Round
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores
+from ttm_jax.matching.large.result import Round
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
 from ttm_jax.runs.signals import StopFlag
