@@ -75,7 +75,7 @@ def check_subjects(
     subjects: Sequence[Subject], flags: Flags, root: Path, console: "Console"
 ) -> list[Row]:
     """A row for each; the page is written after every one. One model is in memory at a time."""
-    import jax
+    from ttm_jax.hosts.scope import is_first
 
     rows: list[Row] = []
     models: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def check_subjects(
         row = check_subject(subject, models[source], flags, root, console)
         rows.append(row)
         console.say(f"[{number}/{len(subjects)}] {row.dataset}, {row.model}: {_said(row)}")
-        if jax.process_index() == 0:
+        if is_first():
             write_text(root / "check.md", markdown(rows))
             write_json(root / "check.json", as_json(rows))
     return rows

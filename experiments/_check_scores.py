@@ -24,6 +24,8 @@ from experiments._check_rows import Subject
 from experiments._flags import Flags
 from ttm_jax.config import TTMConfig
 from ttm_jax.files import write_atomic
+from ttm_jax.hosts.messages import agree_on
+from ttm_jax.hosts.scope import is_first
 from ttm_jax.inputs.tokenize import CaptionWarning
 from ttm_jax.report.checkup.measure import Scored
 from ttm_jax.runs.identity import array_checksum, checksum, differences
@@ -97,6 +99,7 @@ class Scorer:
         title = f"{subject.dataset}, {subject.model}" + (f", {name}" if name else "")
         path = self._path(settings)
         stored, reason = _read(path, identity, layouts) if self.flags.resume else (None, "")
+        agree_on("scores of an earlier call", stored is not None)
         if stored is not None:
             self.say(f"{title}: scored before, {path} has the scores")
             self.notes = self.notes or list(stored.notes)
@@ -105,7 +108,7 @@ class Scorer:
             self.say(f"{title}: scored again, {reason}")
         self.say(f"{title}: scoring {len(layouts.published)} groups")
         scores = self._score(layouts, settings, name)
-        if jax.process_index() == 0:
+        if is_first():
             _write(path, identity, _Stored(scores, tuple(self.notes)))
         return Ways(layouts.without_inputs(), scores)
 

@@ -1,14 +1,20 @@
 """The flags that every experiment of the paper takes. Light: no jax here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import working_folder
 from ttm_jax.cli.options import Switch, option
 from ttm_jax.config import Placement
+from ttm_jax.engine.devices import check_device
+from ttm_jax.hosts.join import Hosts, join
 
 Exif = Literal["on", "off", "as-published"]
+
+
+F = TypeVar("F", bound="Flags")
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,8 @@ class Flags:
     """Run the same experiment with a small model on the procedural world: no download, minutes."""
     dry_run: Switch = False
     """Load data and model, estimate time, memory and disk, and write nothing."""
+    device: Annotated[str | None, option("NAME")] = None
+    """With --dry-run: also estimate for v5e-8, v6e-8 or h100, from their data sheets."""
     model: Annotated[str | None, option("SOURCE", "the paper's")] = None
     """Checkpoint to use: hub id, Hugging Face folder, big_vision .npz, or run folder."""
     limit: Annotated[int | None, option("N", "all")] = None
@@ -59,8 +67,15 @@ class Flags:
     """Refuse a folder that already holds a run, instead of resuming it."""
     one_per_device: Switch = False
     """Run the seeds side by side, one per device."""
+    one_per_host: Switch = False
+    """Run the seeds side by side, one per host, each on all devices of its host."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
     tensorboard: Switch = False
     """Write event files for TensorBoard into the run folders (extra `tensorboard`)."""
+    profile: int = 0
+    """Trace about this many training steps of the first seed, for TensorBoard or Perfetto."""
     wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
     quiet: Switch = False
@@ -70,9 +85,17 @@ class Flags:
 def check(flags: Flags) -> None:
     """Refuse values that are wrong for every experiment, before anything is loaded."""
     check_seeds(flags.seeds)
+    check_device(flags.device, dry_run=flags.dry_run)
     check_at_least("--limit", flags.limit)
     check_at_least("--iterations", flags.iterations)
     check_at_least("--epochs", flags.epochs)
+    check_at_least("--profile", flags.profile, 0)
+
+
+def start(flags: F) -> F:
+    """Find the other hosts, and where to work on a run folder that is in a bucket."""
+    join(flags.hosts)
+    return flags if flags.run_dir is None else replace(flags, run_dir=working_folder(flags.run_dir))
 
 
 def root_of(flags: Flags, name: str) -> Path:

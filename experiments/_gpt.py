@@ -11,6 +11,7 @@ import tyro
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.runs.signals import RunInterrupted
 from ttm_jax.scorers.api import (
     MissingPolicy,
@@ -86,6 +87,8 @@ class Args:
     """Print the number of requests and the estimated tokens and cost, and send nothing."""
     tokens_per_image: Annotated[int | None, option("N", "OpenAI's rule for the model")] = None
     """Tokens per image, for the estimate."""
+    hosts: Hosts = "auto"
+    """Let the first of several hosts do it (TPU pod, SLURM, ...), or do not look for others."""
     request: tyro.conf.OmitArgPrefixes[RequestFlags] = field(default_factory=RequestFlags)
     rates: tyro.conf.OmitArgPrefixes[RateFlags] = field(default_factory=RateFlags)
     retry: tyro.conf.OmitArgPrefixes[RetryFlags] = field(default_factory=RetryFlags)
@@ -125,6 +128,8 @@ def run(args: Args, benchmark: str, name: str) -> None:
     check_budget(args.budget, prices)
     dataset, loaded = load(args, benchmark)
     plan = make_plan(dataset, settings, args.runs, args.tokens_per_image)
+    if join(args.hosts):
+        return  # one host asks
     if args.dry_run:
         print(f"{dataset.name}: {len(dataset)} groups, {args.runs} runs, {settings.model}")
         estimate = estimate_cost(plan, args.cache)

@@ -93,6 +93,20 @@ def load_model(source: str) -> Any:
 
 
 def _made_vlm() -> Path:
+    """The first host makes it; the others find it there, or make their own."""
+    from ttm_jax.hosts import scope
+    from ttm_jax.hosts.messages import wait_for_all
+
+    if not scope.is_first():
+        wait_for_all()
+    with scope.alone():
+        folder = _make_vlm()
+    if scope.is_first():
+        wait_for_all()
+    return folder
+
+
+def _make_vlm() -> Path:
     from ttm_jax.runs.console import Console
     from ttm_jax.small.vlm import RECIPE, small_vlm
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.experiments import EXPERIMENTS, Arm, Experiment
-from experiments._flags import Flags, check, root_of
+from experiments._flags import Flags, check, root_of, start
 from experiments._load import Data, load_data, load_model, model_source
 from experiments._settings import (
     apply_flags,
@@ -24,6 +24,7 @@ from experiments._settings import (
     differences,
     ignore_computation,
 )
+from ttm_jax.buckets import shown
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.paper import find_result
@@ -94,6 +95,7 @@ def main(experiment: Experiment, about: str | None) -> None:
 def run_experiment(experiment: Experiment, flags: Flags, correction: bool = True) -> None:
     """Run or resume every arm, then show all rows together."""
     check(flags)
+    flags = start(flags)
     plans = make_plans(experiment, flags, correction)
     if flags.dry_run:
         show_outlooks(plans)
@@ -142,7 +144,7 @@ def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
 def show_outlooks(plans: Sequence[Plan]) -> None:
     """What `--dry-run` prints: the estimated cost of every run, and nothing is written."""
     from ttm_jax.engine.estimate import estimate
-    from ttm_jax.report.adaptation import outlook_text
+    from ttm_jax.report.adaptation import elsewhere, outlook_text
 
     models: dict[str, Any] = {}
     for plan in plans:
@@ -153,13 +155,21 @@ def show_outlooks(plans: Sequence[Plan]) -> None:
         seeds = len(plan.flags.seeds)
         print(f"{plan.experiment.name} {plan.arm.label}: {seeds} x the following, in {plan.folder}")
         found = estimate(model, data.dataset, config)
-        print(outlook_text(data.dataset, plan.source, config, found), flush=True)
+        there = elsewhere(plan.flags.device, model, data.dataset, config, found, seeds)
+        print(outlook_text(data.dataset, plan.source, config, found, elsewhere=there), flush=True)
         note = plan.note(data)
         print(f"not compared with the paper: {note}\n" if note else "")
 
 
 def open_folder(plan: Plan, data: Data) -> None:
     """Say in the folder what is run there, or make sure that it is the same."""
+    from ttm_jax.hosts.messages import from_first
+
+    from_first(lambda: write_record(plan, data))
+
+
+def write_record(plan: Plan, data: Data) -> None:
+    """What the first host does of `open_folder`."""
     arm, flags = plan.arm, plan.flags
     record = {
         "experiment": plan.experiment.name,
@@ -191,9 +201,8 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
 
     With `donate`, nobody needs the model afterwards.
     """
-    import jax
-
     from ttm_jax.engine.seeds import run_seeds, summarise
+    from ttm_jax.hosts.scope import is_first
     from ttm_jax.report.tables.verdict import Comparison, compare, paper_row
     from ttm_jax.runs.console import Console
     from ttm_jax.runs.trackers import open_trackers
@@ -201,7 +210,7 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
     flags, preset, config = plan.flags, plan.arm.preset, plan.config
     title = f"{plan.experiment.name} {plan.arm.label}"
     with Console("quiet" if flags.quiet else "auto") as console:
-        console.say(f"{title}: {len(data.dataset)} groups, {plan.source}, in {plan.folder}")
+        console.say(f"{title}: {len(data.dataset)} groups, {plan.source}, in {shown(plan.folder)}")
         results = run_seeds(
             model,
             data.dataset,
@@ -213,6 +222,8 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
             one_per_device=flags.one_per_device,
             donate=donate,
             keep_models="none",
+            one_per_host=flags.one_per_host,
+            profile=flags.profile,
             track=lambda folder, seed: open_trackers(
                 folder, f"{title} {seed}", tensorboard=flags.tensorboard, wandb=flags.wandb
             ),
@@ -229,7 +240,7 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
         compare(results, paper),
         plan.note(data),
     )
-    if jax.process_index() == 0:
+    if is_first():
         summary = {**summarise(results), "data": data.facts, "comparison": row.as_json()}
         write_json(plan.folder / "summary.json", summary)
     return row
@@ -237,14 +248,13 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
 
 def finish(rows: "Sequence[Comparison]", root: Path, experiment: Experiment, several: bool) -> None:
     """The table on the screen and, for several arms, in files."""
-    import jax
-
+    from ttm_jax.hosts.scope import is_first
     from ttm_jax.report.tables.beside_paper import csv_text, markdown, print_comparison
 
-    if jax.process_index() != 0:
+    if not is_first():
         return
     if several:
         write_text(root / "results.md", markdown(rows))
         write_text(root / "results.csv", csv_text(rows))
     print_comparison(rows, f"{experiment.name} ({experiment.where})")
-    print(f"run folders and checkpoints: {root}")
+    print(f"run folders and checkpoints: {shown(root)}")

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from configs.experiments import Experiment
-from experiments._flags import Flags, check
+from experiments._flags import Flags, check, start
 from experiments._load import Data, load_data, load_model
 from experiments._paper import Plan, make_plans, open_folder
 from ttm_jax.config import Matching
-from ttm_jax.files import write_json
+from ttm_jax.hosts.shared import write_json
 
 
 def score_arms(
@@ -16,6 +16,7 @@ def score_arms(
 ) -> Iterator[tuple[Plan, Data, tuple[Any, ...]]]:
     """Every arm with its data and the scores of its untrained model; none with `--dry-run`."""
     check(flags)
+    flags = start(flags)
     for plan in make_plans(experiment, flags):
         data = load_data(plan.arm, flags)
         if flags.dry_run:

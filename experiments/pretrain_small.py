@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import option, parse
+from ttm_jax.hosts.join import Hosts, join
 
 STAGES = ("words", "reading", "together")
 
@@ -27,10 +28,14 @@ class Args:
     """Random seed; another one gives other weights of the same quality."""
     steps: Annotated[int | None, option("N", "the recipe's")] = None
     """Steps of each stage, for a quick trial."""
+    hosts: Hosts = "auto"
+    """Let the first of several hosts do it (TPU pod, SLURM, ...), or do not look for others."""
 
 
 def main() -> None:
     args = parse(Args, sys.argv[1:], "python -m experiments.pretrain_small", __doc__)
+    if join(args.hosts):
+        return  # one host is enough
     from ttm_jax.small.pretrain import pretrain
     from ttm_jax.small.quality import measure
     from ttm_jax.small.recipe import RECIPES

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Literal
 
 from configs.experiments import EXPERIMENTS, GPT, WHERE
 from experiments._checks import check_names
-from experiments._flags import Flags, check, root_of
+from experiments._flags import Flags, check, root_of, start
 from experiments._paper import Plan, make_plans, run_plans, show_outlooks
+from ttm_jax.buckets import shown
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.data.paper import paper_results
@@ -55,6 +56,7 @@ def main() -> int | None:
     args = parse(Args, sys.argv[1:], "python -m experiments.reproduce", __doc__)
     check(args)
     check_names("--rows", args.rows, names_in(args.table))
+    args = start(args)
     if args.check:
         from experiments._check import run_check
 
@@ -84,7 +86,7 @@ def main() -> int | None:
             write_table(table, rows, root, args.small)
         write_table(table, rows, root, args.small)
         show_table(table, rows)
-    print(f"tables and run folders: {root}")
+    print(f"tables and run folders: {shown(root)}")
     if failed:
         raise InputError(f"these rows are missing, see above: {', '.join(failed)}")
     return None
@@ -131,7 +133,7 @@ def gpt_rows(table: Table, args: Args, root: Path) -> "list[Comparison]":
 
 def write_table(table: Table, rows: "list[Comparison]", root: Path, small: bool) -> None:
     """`table_NAME.md` and `.csv`, with the rows so far."""
-    from ttm_jax.files import write_text
+    from ttm_jax.hosts.shared import write_text
     from ttm_jax.report.tables.beside_paper import csv_text, markdown
 
     path = root / (f"table_{table}_small" if small else f"table_{table}")

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from configs.experiments import SIMPLE_MATCH
 from experiments._checks import check_at_least
-from experiments._flags import Flags, check, root_of
+from experiments._flags import Flags, check, root_of, start
 from experiments._load import Data, load_data, load_model
 from experiments._paper import Plan, make_plans, open_folder, show_outlooks
 from experiments._raw import name_of_data, name_of_model
+from ttm_jax.buckets import shown
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import parse
 from ttm_jax.errors import InputError
-from ttm_jax.files import read_json, write_json, write_text
+from ttm_jax.files import read_json
+from ttm_jax.hosts.shared import write_json, write_text
 
 if TYPE_CHECKING:
     from ttm_jax.report.tables.overfit import OverfitRow
@@ -54,6 +56,7 @@ def main() -> None:
     args = parse(Args, sys.argv[1:], "python -m experiments.simple_match", __doc__)
     check(args)
     check_at_least("--max-epochs", args.max_epochs)
+    args = start(args)
     plans = make_plans(SIMPLE_MATCH.only(args.row), args)
     if args.dry_run:
         show_outlooks(plans)
@@ -73,7 +76,7 @@ def main() -> None:
             rows.append(row_of(plan, data, seed, found))
             write_text(root / "results.md", markdown(rows))
     print(markdown(rows), end="")
-    print(f"also in {root}/results.md")
+    print(f"also in {shown(root)}/results.md")
 
 
 def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[str, Any]:
@@ -85,12 +88,20 @@ def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[s
 
     folder: Path = plan.folder / f"seed_{seed}"
     record = {"config": asdict(plan.config), "max_epochs": args.max_epochs, "seed": seed}
-    if (folder / "simple_match.json").exists():
+    from ttm_jax.hosts.messages import from_first, wait_for_all
+
+    def earlier() -> Any:
+        if not (folder / "simple_match.json").exists():
+            return None
         if not args.resume:
             raise InputError(f"{folder} already holds a run; rerun without --no-resume")
         if read_json(folder / "settings.json") != record:
             raise InputError(f"{folder} was run with other settings; give another --run-dir")
         return read_json(folder / "simple_match.json")
+
+    found = from_first(earlier)
+    if found is not None:
+        return found
     with Console("quiet" if args.quiet else "auto") as console:
         console.say(f"simple_match {plan.arm.label}: {len(data.dataset)} groups, {plan.source}")
         write_json(folder / "settings.json", record)
@@ -103,6 +114,7 @@ def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[s
             max_epochs=args.max_epochs,
             console=console,
         )
+    wait_for_all()
     return read_json(folder / "simple_match.json")
 
 

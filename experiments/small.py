@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import shown, working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Schedule
+from ttm_jax.hosts.join import Hosts, join
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Args:
     """Write event files for TensorBoard into the run folder (extra `tensorboard`)."""
     wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
     quiet: Switch = False
     """Print the table only, no progress."""
 
@@ -62,6 +67,7 @@ def main() -> None:
     check_at_least("--iterations", args.iterations)
     check_at_least("--epochs", args.epochs)
     check_at_least("--data-seed", args.data_seed, 0)
+    join(args.hosts)
     from ttm_jax.data import world
     from ttm_jax.report.tables.result_row import print_rows, world_row
     from ttm_jax.runs.console import Console
@@ -74,7 +80,7 @@ def main() -> None:
         if getattr(args, name) is not None:
             config = replace(config, **{name: getattr(args, name)})
     name = f"{args.variant}_{args.model.replace('/', '_')}_{args.matching}"
-    folder = args.run_dir or Path("runs/small") / name
+    folder = working_folder(args.run_dir or Path("runs/small") / name)
     with Console("quiet" if args.quiet else "auto") as console:
         results = run_variant(
             args.variant,
@@ -92,7 +98,7 @@ def main() -> None:
         )
     row = world_row(args.variant, args.model, args.matching, results)
     print_rows([row], f"Test-Time Matching on {args.variant}")
-    print(f"run folder and checkpoints: {folder}")
+    print(f"run folder and checkpoints: {shown(folder)}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Annotated
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
+from ttm_jax.hosts.join import Hosts, join
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Args:
     """Number of iterations."""
     run_dir: Path = Path("runs/small_ablations")
     """Where everything goes."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
     quiet: Switch = False
     """Print the table only, no progress."""
 
@@ -42,9 +47,11 @@ def main() -> None:
     check_seeds(args.seeds)
     check_at_least("--groups", args.groups)
     check_at_least("--iterations", args.iterations)
+    join(args.hosts)
+    args = replace(args, run_dir=working_folder(args.run_dir))
     from ttm_jax.data import world
     from ttm_jax.engine.simple_match import simple_match
-    from ttm_jax.files import write_json, write_text
+    from ttm_jax.hosts.shared import write_json, write_text
     from ttm_jax.load import load_model
     from ttm_jax.report.tables.ablations import SmallAblation, ablation_table
     from ttm_jax.report.tables.result_row import world_row

@@ -8,13 +8,15 @@ runs/small/table.md and table.json. Long: see the README for how long it took.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from experiments._checks import check_at_least, check_seeds
+from ttm_jax.buckets import working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
+from ttm_jax.hosts.join import Hosts, join
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Args:
     """Groups per variant."""
     run_dir: Path = Path("runs/small")
     """Where everything goes."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
     quiet: Switch = False
     """Print the table only, no progress."""
 
@@ -40,8 +45,11 @@ def main() -> None:
     check_seeds(args.seeds)
     check_at_least("--groups", args.groups)
     from ttm_jax.config import Matching
+
+    join(args.hosts)
+    args = replace(args, run_dir=working_folder(args.run_dir))
     from ttm_jax.data import world
-    from ttm_jax.files import write_json, write_text
+    from ttm_jax.hosts.shared import write_json, write_text
     from ttm_jax.report.tables.result_row import markdown, print_rows, world_row
     from ttm_jax.runs.console import Console
     from ttm_jax.small.run_variant import run_variant

@@ -13,6 +13,8 @@ os.environ["XLA_FLAGS"] = (
 # (jax issue 38445): they would fill the pipes of the processes that tests start.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Commands that tests start must not write to the cache of whoever runs them.
+os.environ.setdefault("TTM_JAX_COMPILE_CACHE", "off")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import jax

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import jax
 
+from ttm_jax.buckets import address_of, fetched, is_address
 from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.advice import read_advice
@@ -70,7 +71,11 @@ def load_model(
         (2, 3)
     """
     check_jaxlib()
-    source = str(source)
+    source = address_of(source) if is_address(source) else str(source)
+    if is_address(source) and not source.endswith(".npz"):  # hub.py fetches those
+        return _from_bucket(
+            source, image_size=image_size, resize=resize, files_from=files_from, compute=compute
+        )
     inside = _inside(Path(source).expanduser())
     if inside is not None and is_run(inside):
         return load_run(inside, resize=resize, compute=compute)
@@ -92,6 +97,13 @@ def load_model(
     if files_from is not None:
         folder = _find(str(files_from), None, offline)
     return _model(checkpoint, folder, source, resize)
+
+
+def _from_bucket(source: str, **settings: Any) -> ContrastiveModel | VQAModel:
+    """A folder in a bucket: downloaded once, and known by its address."""
+    address = address_of(source)
+    model = load_model(fetched(address), **settings)
+    return replace(model, source=address)
 
 
 def _model_type(path: Path) -> Any:

@@ -16,12 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ttm_jax.buckets import fetched, working_folder
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
+from ttm_jax.engine.devices import check_device
 from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.inputs.advice import Advice
 from ttm_jax.report.describe import describe
 
@@ -48,6 +51,8 @@ class Args:
     """Where the results go."""
     dry_run: Switch = False
     """Show counts, the first threshold and the estimated cost; write nothing."""
+    device: Annotated[str | None, option("NAME")] = None
+    """With --dry-run: also estimate for v5e-8, v6e-8 or h100, from their data sheets."""
     matching: Literal["auto", "group", "global"] = "auto"
     """Match within groups, or all images and captions at once; auto follows the data."""
     iterations: Annotated[
@@ -95,12 +100,19 @@ class Args:
     """Hugging Face folder or hub id that provides the tokenizer for an .npz."""
     strict: Switch = False
     """Do not train if the diagnosis (ttm diagnose) finds nothing that the model knows."""
+    hosts: Hosts = "auto"
+    """Form one program with the same command on other hosts (TPU pod, SLURM, ...), or do not look
+    for any."""
+    one_per_host: Switch = False
+    """Run the seeds side by side, one per host, each on all devices of its host."""
     resume: Switch = True
     """Refuse a folder that already holds a run, instead of resuming it."""
     page: Switch = True
     """Leave out report.html."""
     tensorboard: Switch = False
     """Write event files for TensorBoard (extra `tensorboard`)."""
+    profile: int = 0
+    """Trace about this many training steps of the first seed, for TensorBoard or Perfetto."""
     wandb: Annotated[str | None, option("PROJECT")] = None
     """Log to this Weights & Biases project (extra `wandb`)."""
     quiet: Switch = False
@@ -110,9 +122,13 @@ class Args:
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
+    check_device(args.device, dry_run=args.dry_run)
+    join(args.hosts)
+    if args.out is not None:
+        args = replace(args, out=working_folder(args.out))
     data = read_own_data(
-        args.data,
-        args.captions,
+        fetched(args.data),
+        None if args.captions is None else fetched(args.captions),
         image_column=args.image_column,
         caption_column=args.caption_column,
     )
@@ -130,11 +146,13 @@ def main(argv: Sequence[str]) -> None:
     config = with_rate(args, model, data, config, advice)
     if args.dry_run:
         from ttm_jax.engine.estimate import estimate
-        from ttm_jax.report.adaptation import outlook_text
+        from ttm_jax.report.adaptation import elsewhere, outlook_text
 
         verdict = sentence_before_training(args, model, data, config)
         found = estimate(model, data.dataset, config)
-        print(outlook_text(data.dataset, args.model, config, found, len(args.seeds), verdict))
+        there = elsewhere(args.device, model, data.dataset, config, found, len(args.seeds))
+        seeds = len(args.seeds)
+        print(outlook_text(data.dataset, args.model, config, found, seeds, verdict, there))
         return
     if not begun(output(args, data)):
         say(args, sentence_before_training(args, model, data, config))
@@ -220,18 +238,26 @@ def with_rate(
 
 def rate_of_run(out: Path) -> float | None:
     """The learning rate of the run that this folder holds already."""
+    from ttm_jax.hosts.messages import from_first
     from ttm_jax.runs.read.identity import read_identity
 
     path = begun(out)
-    return None if path is None else float(read_identity(path)["config"]["lr"])
+    if path is None:
+        return None
+    return from_first(lambda: float(read_identity(path)["config"]["lr"]))
 
 
 def begun(out: Path) -> Path | None:
-    """The first run that this folder holds already."""
+    """The first run that this folder holds already; asked once, before this command adds one."""
+    from ttm_jax.hosts.messages import from_first
     from ttm_jax.runs.locate import RUN
 
-    places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
-    return next((path for path in places if (path / "config.json").is_file()), None)
+    def find() -> str | None:
+        places = [out / RUN, *sorted((out / RUN).glob("seed_*"))]
+        return next((str(path) for path in places if (path / "config.json").is_file()), None)
+
+    found = from_first(find)
+    return None if found is None else Path(found)
 
 
 def refuse_foreign_model(out: Path) -> None:
@@ -285,9 +311,17 @@ def run(
     task = (model, data.dataset, config)
     if len(args.seeds) > 1:
         return run_seeds(
-            *task, args.seeds, out / RUN, resume=args.resume, console=console, track=track,
-            donate=True, keep_models="first",
-        )  # fmt: skip
+            *task,
+            args.seeds,
+            out / RUN,
+            resume=args.resume,
+            console=console,
+            one_per_host=args.one_per_host,
+            donate=True,
+            keep_models="first",
+            profile=args.profile,
+            track=track,
+        )
     trackers = track(out, data.dataset.name)
     try:
         return [
@@ -299,6 +333,7 @@ def run(
                 console=console,
                 trackers=trackers,
                 donate=True,
+                profile=args.profile,
             )
         ]
     finally:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ttm_jax.buckets import fetched
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Prior, check_seeds
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
     check_seeds(args.seed)
     if args.draws < 1:
         raise InputError(f"--draws is {args.draws}; expected 1 or more")
-    data = read_own_data(args.data, None)
+    data = read_own_data(fetched(args.data), None)
     if not data.grouped:
         raise InputError(f"{args.data} has no groups; a diagnosis compares groups with decoys")
     from dataclasses import replace

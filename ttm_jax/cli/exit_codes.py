@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 
+from ttm_jax import buckets
+from ttm_jax.cli.compile_cache import keep_compiled
 from ttm_jax.cli.huge_pages import restart_with_huge_pages
 from ttm_jax.cli.interrupts import acknowledged_interrupts
 from ttm_jax.errors import InputError, NonFinite
+from ttm_jax.hosts import ending
 from ttm_jax.plain_text import one_line
 from ttm_jax.runs.signals import RunInterrupted
 
@@ -28,10 +31,13 @@ def run(main: Callable[[], int | None]) -> None:
     So do files that cannot be read or written (no permission, no space, a file where a folder
     should be) and too little memory, with exit code 2. A run that was asked to stop says where it
     was saved; Ctrl-C elsewhere gives exit code 130. Anything else is a bug and keeps its traceback.
+    On several hosts the first one says it, and all of them end.
     """
     restart_with_huge_pages()
+    keep_compiled()
     with acknowledged_interrupts(), plain_warnings():
         code = _code_of(main)
+        ending.finish()
     sys.exit(code or 0)
 
 
@@ -52,11 +58,11 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = main()
+        buckets.push()
     except InputError as error:
         code = _refuse(str(error))
     except NonFinite as error:
-        _refuse(str(error))
-        code = 1
+        code = _refuse(str(error), 1)
     except RunInterrupted as interrupted:
         print(f"{interrupted}; rerun the same command to resume", file=sys.stderr)
         code = interrupted.code
@@ -67,16 +73,18 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
         code = 141
     except OSError as error:
         if error.errno not in _OUTSIDE:
+            ending.crash(error)
             raise
         where = "" if error.filename is None else f": {error.filename}"
         code = _refuse(f"{error.strerror}{where}")
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        code = 130
+        code = ending.refuse("stopped", 130)
+    except Exception as error:
+        ending.crash(error)
+        raise
     return code
 
 
-def _refuse(message: str) -> int:
+def _refuse(message: str, code: int = 2) -> int:
     """Say in one line what is wrong; the exit code for it."""
-    print(f"error: {one_line(message)}", file=sys.stderr)
-    return 2
+    return ending.refuse(f"error: {one_line(message)}", code)

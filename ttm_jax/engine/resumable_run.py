@@ -7,6 +7,7 @@ This module records iterations and locates the state of a stopped run; the algor
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,20 @@ import jax
 import numpy as np
 from flax.traverse_util import flatten_dict
 
+from ttm_jax import buckets
 from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.engine.alarm import worth_keeping
 from ttm_jax.engine.global_scores import runner_ups
 from ttm_jax.engine.pseudo_labels import Induced, PseudoLabels, choose, induce
 from ttm_jax.fault_points import fault_point
+from ttm_jax.hosts import messages, scope
+from ttm_jax.hosts.shared import check_shared, sync
 from ttm_jax.runs.checkpoints import Checkpoints, CheckpointWarning
 from ttm_jax.runs.folder import RunFolder
 from ttm_jax.runs.identity import fingerprint, identity, plain, scores_checksum
 from ttm_jax.runs.lock import FolderLock
-from ttm_jax.training.sharding import to_host, wait_for_all
+from ttm_jax.training.sharding import to_host
 from ttm_jax.training.task import Scores, Task
 from ttm_jax.training.trainable import Flat, trained_leaves, variables
 from ttm_jax.training.trainer import Interrupted, TrainState
@@ -54,7 +58,7 @@ class Run:
         self.rows: list[dict[str, Any]] = []
         self.scores: list[Scores] = []
         self._folder = None if path is None else RunFolder(path)
-        self._writes = jax.process_index() == 0  # all hosts share the folder
+        self._writes = scope.is_first()  # all hosts share the folder
         self._lock = None if path is None else FolderLock(path)
         self._checkpoints: Checkpoints | None = None
         self._partial: Checkpoints | None = None
@@ -74,11 +78,9 @@ class Run:
         begin = flatten_dict(variables(start.trained, self.frozen), sep="/")
         inputs = map(to_host, jax.tree.leaves(task.inputs))
         same = identity(self.config, seed, self.dataset, source, begin, inputs, task.scoring)
-        if self._writes:
-            assert self._lock is not None
-            self._lock.acquire()
-            self._folder.open(same, resume=resume)
-        wait_for_all("run folder is open")
+        messages.agree_on("settings, data or parameters", fingerprint(same))
+        messages.from_first(lambda: self._begin(same, resume=resume))
+        check_shared(self._folder.path / "config.json")
         name = fingerprint(same)
         keep = self.config.keep_checkpoints
         self._checkpoints = Checkpoints(self._folder.checkpoints, keep, name)
@@ -95,8 +97,16 @@ class Run:
                 CheckpointWarning,
                 stacklevel=2,
             )
-        wait_for_all("run folder is ready")
+        messages.wait_for_all()
         return position
+
+    def _begin(self, same: dict[str, Any], *, resume: bool) -> None:
+        """What only the host that writes does."""
+        if self._writes:
+            assert self._lock is not None
+            assert self._folder is not None
+            self._lock.acquire()
+            self._folder.open(same, resume=resume)
 
     def _find(self, start: TrainState) -> Position:
         """The newest intact checkpoint, and the steps already done of an interrupted iteration."""
@@ -135,6 +145,7 @@ class Run:
             lines += ledger_rows(row["iteration"], self.dataset, labels, c.matching)
         return plain(lines)
 
+    @partial(jax.profiler.annotate_function, name="write")
     def log(
         self,
         iteration: int,
@@ -177,8 +188,10 @@ class Run:
             if labels is not None:
                 rows = ledger_rows(iteration, self.dataset, labels, self.config.matching)
                 self._folder.add_ledger(list(rows))
+            buckets.push()  # before the checkpoint that relies on it
         return row
 
+    @partial(jax.profiler.annotate_function, name="save")
     def save(self, iteration: int, state: TrainState) -> None:
         if self._checkpoints is None or self._partial is None:
             return
@@ -204,6 +217,7 @@ class Run:
             kind = self.config.matching
             rows = matching_rows(self.dataset, self.scores[-1], kind)
             self._folder.finish(list(rows), summary)
+        sync()  # others read it too
         self.close()
 
     def close(self) -> None:

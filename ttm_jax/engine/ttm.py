@@ -9,6 +9,7 @@ run gives the same result as one that was never interrupted.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, induce, right_uni
 from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
 from ttm_jax.errors import InputError, NonFinite
+from ttm_jax.hosts import scope
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores
 from ttm_jax.matching.large.result import Round
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
+from ttm_jax.runs.profile import Profile
 from ttm_jax.runs.signals import StopFlag
 from ttm_jax.runs.trackers import Tracker
 from ttm_jax.training import schedules, sharding
@@ -53,6 +56,7 @@ class Loop:
         self.trainer = Trainer(task, adam, config.placement, widths)
         self.looker = Looker(task, dataset, config, usual_decoys(task, dataset, config))
 
+    @partial(jax.profiler.annotate_function, name="score")
     def look(
         self,
         state: TrainState,
@@ -78,6 +82,7 @@ class Loop:
         c = self.config
         return schedules.tau_schedule(c.schedule, tau_1, c.tau_T, c.iterations)
 
+    @partial(jax.profiler.annotate_function, name="match")
     def select(self, scores: Scores, tau: float) -> PseudoLabels:
         c = self.config
         induced = induce(scores, c.matching)
@@ -90,6 +95,7 @@ class Loop:
             oracle=c.oracle,
         )
 
+    @partial(jax.profiler.annotate_function, name="train")
     def fit(
         self,
         state: TrainState,
@@ -146,6 +152,7 @@ def run_ttm(
     trackers: Sequence[Tracker] = (),
     devices: list | None = None,
     donate: bool = False,
+    profile: int = 0,
 ) -> TTMResult:
     """Adapt a model to a dataset without labels: the paper's Algorithm 1.
 
@@ -167,6 +174,8 @@ def run_ttm(
         devices: JAX devices to use; all of them if None.
         donate: Take the memory of `model` for the model that is trained, instead of keeping both.
             `model` has no parameters afterwards.
+        profile: Write a trace of about this many training steps to `run_dir/profile`, which
+            TensorBoard and Perfetto open.
 
     Returns:
         The adapted model, its scores and matchings, and the metrics before and after.
@@ -200,6 +209,7 @@ def run_ttm(
                 model, dataset, config, run_dir, seed,
                 resume=resume, console=own, trackers=trackers, devices=devices,
                 donate=donate,
+                profile=profile,
             )  # fmt: skip
     grouped = dataset
     dataset = dataset.ungrouped() if config.matching == "global" else dataset
@@ -213,9 +223,11 @@ def run_ttm(
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, task, resume=resume)
-            if run.path is not None and jax.process_index() == 0:
+            if run.path is not None and scope.is_first():
                 save_pictures(run.path, grouped)
-            state = _drive(loop, run, position, grouped, console, trackers, stop)
+            tracer = Profile(run.path, profile)
+            state = _drive(loop, run, position, grouped, console, trackers, stop, tracer)
+            tracer.end()
             run.finish(_summary(run, seed))
     finally:
         run.close()
@@ -231,6 +243,7 @@ def _drive(
     console: Console,
     trackers: Sequence[Tracker],
     stop: StopFlag,
+    tracer: Profile,
 ) -> TrainState:
     """The remaining iterations."""
     config, state = loop.config, position.state
@@ -250,6 +263,7 @@ def _drive(
     def on_steps(done: int, total: int) -> None:
         stop.steps_taken = True
         console.progress(done, total)
+        tracer.steps(done)
 
     taus = loop.thresholds(run.rows[0]["tau_1"])
     console.end()
@@ -260,6 +274,7 @@ def _drive(
         console.say("this run is finished already; nothing is computed again")
     for iteration in range(len(run.rows), config.iterations + 1):
         began = time.perf_counter()
+        tracer.begin(iteration, config.iterations)
         labels = loop.select(run.scores[-1], float(taus[iteration - 1]))
         console.begin(f"seed {loop.seed}  iteration {iteration}/{config.iterations}")
         try:

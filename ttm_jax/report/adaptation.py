@@ -7,15 +7,19 @@ from typing import Any
 
 import jax
 
+from ttm_jax.buckets import shown
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.own_data import OwnData
 from ttm_jax.data.paper.models import MODELS
+from ttm_jax.engine.devices import outlook_on
 from ttm_jax.engine.estimate import Estimate
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
+from ttm_jax.hosts.scope import is_first
 from ttm_jax.matching.metric_names import METRICS
+from ttm_jax.models.flops import forward_flops, step_flops
 from ttm_jax.report.answer import answer_rows, as_csv, print_answer
 from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
 from ttm_jax.report.describe import describe
@@ -23,6 +27,7 @@ from ttm_jax.report.matchings import matching_lines
 from ttm_jax.report.run_data import read_one
 from ttm_jax.runs.folder import RunFolder
 from ttm_jax.runs.locate import MODEL, RUN
+from ttm_jax.scorers.contrastive.model import ContrastiveModel
 
 _SHOWN = ("group_score", "group_match", "global_match")
 
@@ -34,8 +39,10 @@ def outlook_text(
     found: Estimate,
     seeds: int = 1,
     verdict: str = "",
+    elsewhere: str = "",
 ) -> str:
-    """What `--dry-run` prints; `verdict` is the sentence of a diagnosis."""
+    """What `--dry-run` prints; `verdict` is the sentence of a diagnosis, `elsewhere` what the run
+    would take on another machine."""
     unit = "pairs" if config.matching == "global" else "groups"
     share = f"{found.first_share:.0%} of the {unit} at first"
     if found.sampled < found.units and config.tau_unit != "fraction":
@@ -58,10 +65,37 @@ def outlook_text(
         f"time: {found.step_seconds:.2g} s per step, {found.score_seconds:.2g} s to score all; "
         f"{steps} steps{several}; with {_duration(found.compile_seconds)} for compiling, "
         f"{duration} in all",
+        *([elsewhere] if elsewhere else []),
         *([verdict] if verdict else []),
         "nothing was written",
     ]
     return "\n".join(lines)
+
+
+def elsewhere(
+    device: str | None,
+    model: Any,
+    dataset: GroupedDataset,
+    config: TTMConfig,
+    found: Estimate,
+    seeds: int,
+) -> str:
+    """What a run would take on a named machine; empty if none is named."""
+    if device is None:
+        return ""
+    if not isinstance(model, ContrastiveModel):
+        return f"{device}: no estimate for generative models"
+    grouped = config.matching == "group"
+    width = max(min(block.shape) for block in dataset.blocks) if grouped else 1
+    image, caption = forward_flops(model.config)
+    return outlook_on(
+        device,
+        config,
+        step=step_flops(model.config, found.batch * width),
+        score=len(dataset.images) * image + len(dataset.captions) * caption,
+        steps=(found.least_steps, found.most_steps),
+        seeds=seeds,
+    )
 
 
 def write_results(
@@ -93,7 +127,7 @@ def write_results(
     }
     if len(results) > 1:
         summary["seeds"] = summarise(results)
-    if jax.process_index() == 0:
+    if is_first():
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_text(out / "matchings.jsonl", text)
         write_text(out / "matchings.csv", as_csv(answer_rows(results, data.folder)))
@@ -109,7 +143,7 @@ def write_page_of(out: Path) -> Path:
     from ttm_jax.report.run_data import read_experiments
 
     path = out / "report.html"
-    if jax.process_index() == 0:
+    if is_first():
         names = {source: name for name, source in MODELS.items()}
         write_page(read_experiments([out / RUN]), path, models=names)
     return path
@@ -146,9 +180,9 @@ def result_text(summary: dict[str, Any], out: Path, page: Path | None = None) ->
                 + _over_seeds(summary, name)
             )
     names = f"matchings.csv, matchings.jsonl, {MODEL}/ (load_model or transformers), summary.json"
-    lines.append(f"finished; {out}: {names}, {RUN}/")
+    lines.append(f"finished; {shown(out)}: {names}, {RUN}/")
     if page is not None:
-        lines.append(f"a page to look at: {page}")
+        lines.append(f"a page to look at: {shown(page)}")
     return "\n".join(lines)
 
 

@@ -17,12 +17,15 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath
 
+from ttm_jax import buckets
 from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
 from ttm_jax.files import check_name
+from ttm_jax.hosts import messages, scope
 from ttm_jax.runs.failed_save import one_error
-from ttm_jax.training.sharding import wait_for_all
+from ttm_jax.runs.lone_process import as_only_process
 from ttm_jax.weights.orbax_failures import check_tree, only_the_error
 
 Tree = Any
@@ -46,17 +49,26 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
-        self.folder, self.keep, self.run = folder.absolute(), keep, run
-        with only_the_error():
+        self.folder, self.keep, self.run = _place(folder), keep, run
+        if scope.is_alone():  # orbax would do it for all processes
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with only_the_error(), as_only_process():
             self._manager = ocp.CheckpointManager(
                 self.folder,
                 item_names=("state", "record"),
                 options=ocp.CheckpointManagerOptions(
-                    create=True,
-                    cleanup_tmp_directories=True,
+                    create=not scope.is_alone(),
+                    cleanup_tmp_directories=scope.is_first(),
                     enable_async_checkpointing=False,
+                    multiprocessing_options=self._processes(),
                 ),
             )
+
+    def _processes(self) -> ocp.options.MultiprocessingOptions:
+        """Who takes part: all hosts, or this one with a run of its own."""
+        if not scope.is_alone():
+            return ocp.options.MultiprocessingOptions()
+        return ocp.options.MultiprocessingOptions(0, {0}, f"ttm_jax_{jax.process_index()}")
 
     def save(
         self, step: int, state: Tree, record: dict[str, Any], spare: frozenset[int] = frozenset()
@@ -66,8 +78,10 @@ class Checkpoints:
         Older ones are deleted afterwards, but not the steps to `spare`.
         """
         record = {**record, _RUN: self.run, _STEP: step, _DIGESTS: checksums(state)}
+        if scope.is_alone():  # orbax takes arrays of all processes, or of none
+            state = jax.tree.map(np.asarray, state)
         try:
-            with only_the_error(), one_error(self.folder, step):
+            with only_the_error(), one_error(self.folder, step), as_only_process():
                 self._manager.save(
                     step,
                     args=ocp.args.Composite(
@@ -98,7 +112,7 @@ class Checkpoints:
         """
         for step in sorted(self._manager.all_steps(), reverse=True):
             try:
-                with only_the_error():
+                with only_the_error(), as_only_process():
                     state, record = self._restore(step, like)
             except Exception as error:  # orbax wraps what it meets in a plain Exception
                 reason = _first_line(error)
@@ -130,10 +144,10 @@ class Checkpoints:
             CheckpointWarning,
             stacklevel=3,
         )
-        if jax.process_index() == 0:
+        if scope.is_first():
             place.parent.mkdir(exist_ok=True)
             (self.folder / str(step)).rename(place)
-        wait_for_all("damaged checkpoint is set aside")
+        messages.wait_for_all()
         with only_the_error():
             self._manager.reload()
 
@@ -141,31 +155,35 @@ class Checkpoints:
         return sorted(self._manager.all_steps())
 
     def delete(self, step: int) -> None:
-        self._manager.delete(step)
+        with as_only_process():
+            self._manager.delete(step)
 
     def close(self) -> None:
-        self._manager.close()
+        with as_only_process():
+            self._manager.close()
 
     def _restore(self, step: int, like: Tree) -> tuple[Tree, dict[str, Any]]:
         check_tree(self.folder / str(step) / "state")
-        abstract = jax.tree.map(_abstract, like)
+        asked = jax.tree.map(_on_host if scope.is_alone() else _abstract, like)
         restored = self._manager.restore(
             step,
             args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(abstract), record=ocp.args.JsonRestore()
+                state=ocp.args.StandardRestore(asked), record=ocp.args.JsonRestore()
             ),
         )
-        record = restored.record
+        state, record = restored.state, restored.record
         if not isinstance(record, dict) or not isinstance(record.get(_DIGESTS), dict):
             raise ValueError("its record is incomplete")
         if record.get(_STEP) != step:
             raise ValueError(f"it is a copy of step {record.get(_STEP)}")
         expected = record.pop(_DIGESTS)
-        found = checksums(restored.state)
+        found = checksums(state)
         wrong = [name for name in found if found[name] != expected.get(name)]
         if wrong:
             raise ValueError(f"the checksum of {wrong[0]} is wrong")
-        return restored.state, record
+        if scope.is_alone():
+            state = jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), state, like)
+        return state, record
 
 
 def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
@@ -175,12 +193,13 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
     considered.
     """
     check_name(folder)
-    steps = saved_steps(folder)
+    place = _place(folder)
+    steps = saved_steps(place)
     if not steps or (step is not None and step not in steps):
         asked = "" if step is None else f" {step}"
         found = ", ".join(map(str, steps)) or "none"
         raise InputError(f"{folder} has no checkpoint{asked}; available: {found}")
-    item = folder.absolute() / str(steps[-1] if step is None else step) / "state"
+    item = place / str(steps[-1] if step is None else step) / "state"
     abstract = jax.tree.map(_abstract, like)
     try:
         with only_the_error(), ocp.PyTreeCheckpointer() as reader:
@@ -199,7 +218,13 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
         raise
 
 
-def saved_steps(folder: Path) -> list[int]:
+def _place(folder: Path) -> Any:
+    """Where checkpoints are: here, or in the bucket that the folder is a copy of."""
+    address = buckets.stored_at(folder)
+    return folder.absolute() if address is None else epath.Path(address)
+
+
+def saved_steps(folder: Any) -> list[int]:
     """The complete steps in a checkpoint folder; unfinished ones have other names."""
     if not folder.is_dir():
         return []
@@ -210,6 +235,10 @@ def _abstract(x: Any) -> jax.ShapeDtypeStruct:
     if isinstance(x, jax.ShapeDtypeStruct):
         return x
     return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None))
+
+
+def _on_host(x: Any) -> np.ndarray:
+    return np.empty(x.shape, x.dtype)
 
 
 def checksums(state: Tree) -> dict[str, int]:

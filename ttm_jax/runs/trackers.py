@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.scope import is_first
 
 
 @runtime_checkable
@@ -68,8 +69,10 @@ class WeightsAndBiases:
 def open_trackers(
     folder: Path | None, name: str, *, tensorboard: bool = False, wandb: str | None = None
 ) -> list[Tracker]:
-    """Open the requested trackers."""
+    """Open the requested trackers, on the host that writes."""
     trackers: list[Tracker] = []
+    if not is_first():
+        return trackers
     if tensorboard:
         if folder is None:
             raise InputError("TensorBoard writes into the run folder, but none was given")

@@ -4,6 +4,7 @@ The contrastive loss needs the whole batch, so the batch is sharded and the comp
 embeddings. Parameters are replicated, or each split over its largest axis ("sharded").
 """
 
+import zlib
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from ttm_jax.config import Placement
+from ttm_jax.hosts import messages, scope
 
 AXIS = "data"
 _SMALL = 2**14  # leaves with fewer numbers than this are not worth splitting
@@ -20,7 +22,7 @@ _SMALL = 2**14  # leaves with fewer numbers than this are not worth splitting
 
 def make_mesh(devices: list | None = None) -> Mesh:
     """All devices of all hosts in a row. Auto axes: the compiler decides on the collectives."""
-    devices = jax.devices() if devices is None else devices
+    devices = scope.devices() if devices is None else devices
     return jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
 
 
@@ -52,24 +54,39 @@ def param_shardings(tree: Any, mesh: Mesh, placement: Placement) -> Any:
     return jax.tree.map(leaf, tree)
 
 
-def put(tree: Any, sharding: Any) -> Any:
-    """Host arrays onto the mesh; every process holds the same host arrays."""
-    return jax.device_put(tree, sharding)
+def put(tree: Any, sharding: Any, what: str = "arrays") -> Any:
+    """Host arrays onto the mesh. All hosts hold the same, which is checked; `what` names it."""
+    if scope.count() == 1:
+        return jax.device_put(tree, sharding)
+    messages.agree_on(what, _checksums(tree))
+    if isinstance(sharding, NamedSharding):
+        return jax.tree.map(lambda x: _put_part(x, sharding), tree)
+    return jax.tree.map(_put_part, tree, sharding)
+
+
+def _put_part(x: Any, where: NamedSharding) -> jax.Array:
+    """What the devices of this host hold of an array. Nothing is sent to other hosts."""
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+        return jax.device_put(x, where)
+    whole = np.asarray(x)
+    return jax.make_array_from_callback(whole.shape, where, lambda index: whole[index])
+
+
+def _checksums(tree: Any) -> str:
+    value = 0
+    for x in jax.tree.leaves(tree):
+        if not isinstance(x, jax.Array) or x.is_fully_addressable:
+            value = zlib.crc32(np.ascontiguousarray(x).tobytes(), value)
+    return f"{value:08x}"
 
 
 def to_host(x: jax.Array) -> np.ndarray:
     return np.asarray(x)
 
 
-def wait_for_all(reason: str) -> None:
-    """Let every process of a pod get here before any goes on."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(reason)
-
-
 def agree(flag: bool) -> bool:
     """Whether any process of a pod says so: all take the same turn, or they would wait for ever."""
-    if jax.process_count() == 1:
+    if scope.count() == 1:
         return flag
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt32
 
 from ttm_jax.config import Placement
+from ttm_jax.hosts import scope
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.training import sharding
 from ttm_jax.training.batches import Plan
@@ -81,7 +82,7 @@ class Trainer:
         for path in list(given):
             leaf = given.pop(path) if consume else given[path]
             # The loop gives its input away: work on a copy that nobody else holds.
-            trained[path] = jnp.copy(sharding.put(leaf, where[path]))
+            trained[path] = jnp.copy(sharding.put(leaf, where[path], f"parameter {path}"))
         shapes = jax.eval_shape(self.optimizer.init, trained)
         zeros = jax.tree.map(
             lambda x, where: jnp.zeros(x.shape, x.dtype, device=where), shapes, place(shapes)
@@ -159,7 +160,7 @@ def _next_size(size: int, taken: int, seconds: float) -> int:
 
     The hosts of a pod have clocks of their own but must make the same calls: there it is fixed.
     """
-    if jax.process_count() > 1:
+    if scope.count() > 1:
         return STEPS_PER_CALL_ON_A_POD
     seconds *= size / taken  # a call may have ended early, where the width changes
     if seconds < SECONDS_PER_CALL / 2:

@@ -58,7 +58,7 @@ class ContrastiveTask:
         self.towers = objective.towers
         self.global_matching, self.step_bytes = global_matching, step_bytes
         self.scoring: dict[str, Any] = {}  # a logit is a logit
-        self.data = sharding.put(pools, sharding.replicated(self.mesh))
+        self.data = sharding.put(pools, sharding.replicated(self.mesh), "images or captions")
 
     embeds = True
 

@@ -44,7 +44,7 @@ class VQATask:
         self.model, self.dataset, self.initial, self.sizes = model, dataset, initial, sizes
         self.objective, self.mesh = objective, objective.vqa.mesh
         self.step_bytes = step_bytes
-        self.data = sharding.put(pools, sharding.replicated(self.mesh))
+        self.data = sharding.put(pools, sharding.replicated(self.mesh), "images or captions")
         self.scoring: dict[str, Any] = model.describe()
 
     embeds = False

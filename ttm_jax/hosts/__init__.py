@@ -1,0 +1,1 @@
+"""Several hosts as one program: who takes part, what they agree on, and what if one is lost."""

@@ -1,0 +1,41 @@
+"""Operations of a two-tower model, counted from its sizes: matrix products only."""
+
+from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.siglip import SigLIPConfig
+from ttm_jax.models.transformer import TowerConfig
+
+
+def forward_flops(config: SigLIPConfig | CLIPConfig) -> tuple[int, int]:
+    """To embed one image, and one caption of full length."""
+    is_clip = isinstance(config, CLIPConfig)
+    vision, text = config.vision, config.text
+    patches = 2 * config.patches * 3 * config.patch_size**2 * vision.width
+    image = patches + tower_flops(vision, config.patches + is_clip, one_token=is_clip)
+    caption = tower_flops(text, config.text_length, one_token=True)
+    if not is_clip:
+        image += _pooling_flops(vision, config.patches)
+    else:
+        image += 2 * vision.width * config.embed_dim
+    return image, caption + 2 * text.width * config.embed_dim
+
+
+def tower_flops(tower: TowerConfig, tokens: int, *, one_token: bool = False) -> int:
+    """Of one example through the blocks: four projections, attention, and two dense layers.
+
+    With `one_token`, the last block makes the output of one token only, which is all that is read.
+    """
+    width, mlp = tower.width, 2 * tower.width * tower.mlp_dim
+    block = 2 * tokens * (4 * width**2 + mlp) + 4 * tokens**2 * width
+    last = 2 * tokens * 2 * width**2 + 2 * (2 * width**2 + mlp) + 4 * tokens * width
+    return (tower.depth - 1) * block + (last if one_token else block)
+
+
+def step_flops(config: SigLIPConfig | CLIPConfig, pairs: int) -> int:
+    """Of a training step: forward, and twice that for the gradients. Nothing is recomputed."""
+    return 3 * (pairs * sum(forward_flops(config)) + 2 * pairs**2 * config.embed_dim)
+
+
+def _pooling_flops(tower: TowerConfig, tokens: int) -> int:
+    """SigLIP's head: one query over all tokens, then an MLP on one."""
+    projections = 2 * (2 * tokens + 2) * tower.width**2
+    return projections + 4 * tokens * tower.width + 4 * tower.width * tower.mlp_dim
