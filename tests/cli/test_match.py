@@ -55,6 +55,28 @@ def test_every_image_gets_a_caption(command, models, photos, tmp_path, monkeypat
     assert ("round 1" in done.err) == (most == 1)
 
 
+def test_adapting_a_collection_needs_no_matrix(command, models, photos, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(pair_scores_module, "MOST_PAIRS", 1)
+    out = tmp_path / "out"
+    flags = ("--iterations", 1, "--epochs", 1, "--lr", 1e-4, "--quiet")
+    args = ("--model", models["siglip"], "--data", photos, "--out", out, *flags)
+    assert command("adapt", *args).code == 0
+    lines = list(read_lines(out / "matchings.jsonl"))
+    captions = (photos / "captions.txt").read_text().splitlines()
+    assert sorted(line["caption"] for line in lines) == list(range(8))
+    for line in lines:
+        assert line["matched"] == captions[line["caption"]]
+        assert line["runner_up"] in captions
+        assert line["runner_up"] != line["matched"]
+        assert {"similarity", "unique", "before"} <= line.keys()
+    assert "report.html" in {path.name for path in out.iterdir()}
+    row = next(iter(read_lines(out / "run" / "metrics.jsonl")))
+    assert row["assignment"]["proved"]
+    assert command("adapt", *args).code == 0  # a finished run is read again
+    shown = command("compare", out / "run", out / "run")
+    assert shown.code == 0, shown.err
+
+
 def test_groups_are_matched_by_group(command, models, tmp_path):  # noqa: F811
     write_folder(list(world.make("color_swap", 3, size=32)), tmp_path / "data")
     out = tmp_path / "found.jsonl"

@@ -108,7 +108,7 @@ def write_run(
         losses = np.linspace(2 / iteration, 1 / iteration, 6).astype(np.float32)
         known = _known(iteration, len(history)) if watched else None
         run.log(iteration, scores, metrics, 1.0, labels, losses, config.lr, known=known)
-    rows = matching_rows(dataset, induce(run.scores[-1], config.matching), config.matching)
+    rows = matching_rows(dataset, run.scores[-1], config.matching)
     RunFolder(path).finish(list(rows), {"seed": seed, "final": run.rows[-1]["metrics"]})
     return path
 

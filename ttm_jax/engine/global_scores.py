@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ttm_jax.config import TTMConfig
-from ttm_jax.matching.large.certified import Limits, Round
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores, pair_scores
+from ttm_jax.matching.large.result import Limits, Round
 from ttm_jax.training.task import Scores
 
 

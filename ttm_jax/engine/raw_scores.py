@@ -6,7 +6,7 @@ from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.engine.global_scores import matched
 from ttm_jax.engine.model import Model
-from ttm_jax.matching.large.certified import Round
+from ttm_jax.matching.large.result import Round
 from ttm_jax.training import sharding
 from ttm_jax.training.task import Scores
 

@@ -29,9 +29,9 @@ from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
 from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.hosts import scope
-from ttm_jax.matching.large.certified import Round
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores
+from ttm_jax.matching.large.result import Round
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
 from ttm_jax.runs.profile import Profile

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from ttm_jax.matching.assignment import assign, match_large_group
 from ttm_jax.matching.checks import UNMATCHED, as_group_scores, as_score_matrix
 from ttm_jax.matching.exhaustive import MOST_MATCHINGS, count_matchings, match_exhaustively
-from ttm_jax.matching.large.certified import Limits
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores, pair_scores, too_many
+from ttm_jax.matching.large.result import Limits
 
 
 @dataclass(frozen=True, eq=False)

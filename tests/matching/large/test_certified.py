@@ -12,9 +12,10 @@ from ttm_jax.matching import match as matching_module
 from ttm_jax.matching.large import pair_scores as pair_scores_module
 from ttm_jax.matching.large import search as search_module
 from ttm_jax.matching.large import tiles as tiles_module
-from ttm_jax.matching.large.certified import Certified, Limits, Round, assign_embeddings
+from ttm_jax.matching.large.certified import assign_embeddings
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores, pair_scores
+from ttm_jax.matching.large.result import Certified, Limits, Round
 from ttm_jax.matching.large.transport import Transport
 from ttm_jax.matching.match import match_global
 from ttm_jax.matching.metrics import evaluate_global

@@ -40,11 +40,6 @@ class Embeddings:
         """Numbers of images and captions."""
         return len(self.images), len(self.texts)
 
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the scores."""
-        return np.dtype(np.float32)
-
     def dense(self) -> np.ndarray:
         """The matrix of all scores, the same numbers to the last bit as in the tiles."""
         from ttm_jax.matching.large.tiles import Tiles

@@ -8,14 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int32
 
 from ttm_jax.matching.checks import UNMATCHED
-from ttm_jax.matching.large.certified import (
-    Certified,
-    Limits,
-    Round,
-    Start,
-    assign_embeddings,
-)
+from ttm_jax.matching.large.certified import assign_embeddings
 from ttm_jax.matching.large.embeddings import Embeddings
+from ttm_jax.matching.large.result import Certified, Limits, Round, Start
 from ttm_jax.matching.large.survey import RowSummary
 
 MOST_PAIRS = 25_000_000

@@ -4,6 +4,7 @@ Devices compute in float32. They point out every part of a row in which somethin
 price or below it; those few are compared again here, without rounding.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,16 @@ from scipy.sparse.csgraph import connected_components
 
 _ROUNDING = 2.0**-21  # of the largest number: a few roundings of float32, twice
 _MOST_TIGHT = 20_000_000  # pairs at their price that are kept before they are reduced
-_PER_ROW = 16  # violations that are reported of each row and tile, the worst first
+_PER_ROW = 16  # pairs that are found of each row and tile, the worst violations first
 _AT_ONCE = 2**24  # scores of parts in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Violations: pairs whose cost is below the prices. Without any, the flow is optimal."""
+    """Violations are pairs whose cost is below the prices. Without any, the flow is optimal.
+
+    The pairs are the worst violations of each row, and others that may soon be some.
+    """
 
     rows: Int64[np.ndarray, " pair"]
     columns: Int64[np.ndarray, " pair"]
@@ -83,6 +87,9 @@ class Prices:
     unit: int
     largest: float
     """The largest score."""
+    margin: float = 0.0
+    """Pairs that are above their price by less than this are found too: when prices change they
+    would be violations, and each round costs a pass."""
 
     def cost(self, scores: Float32[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
         """Negated scores on the grid."""
@@ -104,11 +111,12 @@ def search(
     # A score above minus the price of its row and column is a violation.
     high, wide = -np.ldexp(prices.row, prices.unit), -np.ldexp(prices.column, prices.unit)
     slack = _ROUNDING * (prices.largest + np.abs(high).max() + np.abs(wide).max())
-    limit, price = high - slack, tiles.padded_columns(wide)
+    limit = high - slack - math.ldexp(prices.margin, prices.unit)
+    price = tiles.padded_columns(wide)
     collector = _Collector(tiles, prices, own, tight, column_node)
     at_once = max(1, _AT_ONCE // tiles.part_width)
     for tile in tiles:
-        highest = np.asarray(tiles.row_maxima(tile, price)[0])
+        highest = np.asarray(tiles.row_highest(tile, price))
         real = min(tiles.height, tiles.rows - tile.row)
         rows, parts = np.nonzero(highest[:real] >= limit[tile.row : tile.row + real, None])
         for start in range(0, len(rows), at_once):
@@ -141,10 +149,11 @@ class _Collector:
         at = np.flatnonzero((over == 0) & (self._own[row] != column))
         self._tight.add(row[at], self._column_node + column[at])
         at = np.flatnonzero(over < 0)
-        if not len(at):
-            return
         self._count += len(at)
         np.minimum.at(self._shortfall, row[at], over[at])
+        at = np.flatnonzero((over < self._prices.margin) & (over != 0))
+        if not len(at):
+            return
         at = at[_worst(row[at], over[at])]
         self._bad.append((row[at], column[at], cost[at], scores[at]))
 

@@ -23,7 +23,7 @@ from ttm_jax.matching.large.embeddings import Embeddings
 
 _PARTS = 256  # a row (or a column) is cut into at most about so many parts, each with one maximum
 _AHEAD = 2  # tiles that the devices compute while the host looks at earlier ones
-_ON_CPU = (512, 4096)  # near the caches
+_ON_CPU = (1024, 2048)  # near the caches
 _ELSEWHERE = (4096, 8192)
 _LEAST_GATHER = 1024
 
@@ -72,11 +72,17 @@ class Tiles:
     def padded_rows(self, values: Float[np.ndarray, " row"]) -> Float32[Array, " padded"]:
         return self._padded(values, self.height)
 
+    def row_highest(
+        self, tile: Tile, price: Float32[Array, " padded"]
+    ) -> Float32[Array, "row part"]:
+        """Of each part of each row: the highest score minus price."""
+        return _row_highest(tile.scores, price, tile.column, self.part_width, self.mesh)
+
     def row_maxima(
         self, tile: Tile, price: Float32[Array, " padded"]
     ) -> tuple[Float32[Array, "row part"], Int32[Array, "row part"], Float32[Array, "row part"]]:
         """Of each part of each row: the highest score minus price, where it is, and its score."""
-        return _row_maxima(tile.scores, price, tile.column, self.part_width)
+        return _row_maxima(tile.scores, price, tile.column, self.part_width, self.mesh)
 
     def column_maxima(
         self, tile: Tile, price: Float32[Array, " padded"]
@@ -84,26 +90,26 @@ class Tiles:
         Float32[Array, "part column"], Int32[Array, "part column"], Float32[Array, "part column"]
     ]:
         """The same of each part of each column."""
-        return _column_maxima(tile.scores, price, tile.row, self.part_height)
+        return _column_maxima(tile.scores, price, tile.row, self.part_height, self.mesh)
 
     def statistics(self, tile: Tile, weight: Float32[Array, " padded"]) -> tuple[Array, ...]:
         """Of each row: the best two scores and where they are, the sum of exp(score - best), and
         the lowest score. `weight` counts each column; padding has infinity and counts nothing."""
-        return _statistics(tile.scores, weight, tile.column)
+        return _statistics(tile.scores, weight, tile.column, self.mesh)
 
     def parts(
         self, tile: Tile, rows: Int[np.ndarray, " n"], parts: Int[np.ndarray, " n"]
     ) -> Float32[np.ndarray, "n width"]:
         """All scores of some parts of rows of a tile, on the host."""
         rows, parts, count = _fixed(rows, parts)
-        return np.asarray(_parts(tile.scores, rows, parts, self.part_width))[:count]
+        return np.asarray(_parts(tile.scores, rows, parts, self.part_width, self.mesh))[:count]
 
     def elements(
         self, tile: Tile, rows: Int[np.ndarray, " n"], columns: Int[np.ndarray, " n"]
     ) -> Float32[np.ndarray, " n"]:
         """Some scores of a tile, on the host."""
         rows, columns, count = _fixed(rows, columns)
-        return np.asarray(_elements(tile.scores, rows, columns))[:count]
+        return np.asarray(_elements(tile.scores, rows, columns, self.mesh))[:count]
 
     def place_of(
         self, rows: Int64[np.ndarray, " n"], columns: Int64[np.ndarray, " n"]
@@ -125,16 +131,19 @@ class Tiles:
 
     def _put(self, values: Any, multiple: int) -> Array:
         """On the devices, with zeros up to a multiple."""
-        values = jnp.asarray(values, jnp.float32)
-        padded = jnp.pad(values, ((0, -len(values) % multiple), (0, 0)))
+        values = np.asarray(values, np.float32)
+        return self._everywhere(np.pad(values, ((0, -len(values) % multiple), (0, 0))))
+
+    def _everywhere(self, values: np.ndarray) -> Array:
+        """A copy on each device; every host has the same values."""
         if self.mesh is None:
-            return padded
-        return jax.device_put(padded, NamedSharding(self.mesh, P()))
+            return jnp.asarray(values)
+        return jax.device_put(values, NamedSharding(self.mesh, P()))
 
     def _padded(self, values: np.ndarray, multiple: int) -> Float32[Array, " padded"]:
         padded = np.full(len(values) + -len(values) % multiple, np.inf, np.float32)
         padded[: len(values)] = values
-        return jnp.asarray(padded)
+        return self._everywhere(padded)
 
     def _compute(self, row: int, column: int) -> Tile:
         scores = _tile(
@@ -185,6 +194,13 @@ def _tile(
     return jnp.einsum("ne,me->nm", some, others, precision=precision) * scale + bias
 
 
+def _on_all(found: Any, mesh: Mesh | None) -> Any:
+    """What is found is small: every device, and so every host, gets all of it."""
+    if mesh is None:
+        return found
+    return jax.lax.with_sharding_constraint(found, NamedSharding(mesh, P()))
+
+
 def _argmax(
     values: Float32[Array, "..."], highest: Float32[Array, "..."], axis: int
 ) -> Int32[Array, "..."]:
@@ -201,33 +217,54 @@ def _picked(
     return jnp.take_along_axis(scores, jnp.expand_dims(place, axis), axis).squeeze(axis)
 
 
-@partial(jax.jit, static_argnames=("width",))
+@partial(jax.jit, static_argnames=("width", "mesh"))
+def _row_highest(
+    scores: Float32[Array, "row column"],
+    price: Any,
+    start: int | Array,
+    width: int,
+    mesh: Mesh | None,
+) -> Float32[Array, "row part"]:
+    own = jax.lax.dynamic_slice_in_dim(price, start, scores.shape[1])
+    left = scores.reshape(scores.shape[0], -1, width) - own.reshape(-1, width)[None]
+    return _on_all(left.max(-1), mesh)
+
+
+@partial(jax.jit, static_argnames=("width", "mesh"))
 def _row_maxima(
-    scores: Float32[Array, "row column"], price: Any, start: int | Array, width: int
+    scores: Float32[Array, "row column"],
+    price: Any,
+    start: int | Array,
+    width: int,
+    mesh: Mesh | None,
 ) -> tuple[Array, Array, Array]:
     own = jax.lax.dynamic_slice_in_dim(price, start, scores.shape[1])
     parts = scores.reshape(scores.shape[0], -1, width)
     left = parts - own.reshape(-1, width)[None]
     highest = left.max(-1)
     place = _argmax(left, highest, 2)
-    return highest, place, _picked(parts, place, 2)
+    return _on_all((highest, place, _picked(parts, place, 2)), mesh)
 
 
-@partial(jax.jit, static_argnames=("height",))
+@partial(jax.jit, static_argnames=("height", "mesh"))
 def _column_maxima(
-    scores: Float32[Array, "row column"], price: Any, start: int | Array, height: int
+    scores: Float32[Array, "row column"],
+    price: Any,
+    start: int | Array,
+    height: int,
+    mesh: Mesh | None,
 ) -> tuple[Array, Array, Array]:
     own = jax.lax.dynamic_slice_in_dim(price, start, scores.shape[0])
     parts = scores.reshape(-1, height, scores.shape[1])
     left = parts - own.reshape(-1, height)[:, :, None]
     highest = left.max(1)
     place = _argmax(left, highest, 1)
-    return highest, place, _picked(parts, place, 1)
+    return _on_all((highest, place, _picked(parts, place, 1)), mesh)
 
 
-@jax.jit
+@partial(jax.jit, static_argnames=("mesh",))
 def _statistics(
-    scores: Float32[Array, "row column"], weight: Any, start: int | Array
+    scores: Float32[Array, "row column"], weight: Any, start: int | Array, mesh: Mesh | None
 ) -> tuple[Array, ...]:
     times = jax.lax.dynamic_slice_in_dim(weight, start, scores.shape[1])[None]
     real = jnp.isfinite(times)
@@ -239,14 +276,18 @@ def _statistics(
     second_at = _argmax(rest, second, 1)
     mass = (jnp.exp(seen - first[:, None]) * jnp.where(real, times, 0.0)).sum(1)
     lowest = jnp.where(real, scores, jnp.inf).min(1)
-    return first, first_at, second, second_at, mass, lowest
+    return _on_all((first, first_at, second, second_at, mass, lowest), mesh)
 
 
-@partial(jax.jit, static_argnames=("width",))
-def _parts(scores: Float32[Array, "row column"], rows: Any, parts: Any, width: int) -> Array:
-    return scores.reshape(scores.shape[0], -1, width)[rows, parts]
+@partial(jax.jit, static_argnames=("width", "mesh"))
+def _parts(
+    scores: Float32[Array, "row column"], rows: Any, parts: Any, width: int, mesh: Mesh | None
+) -> Array:
+    return _on_all(scores.reshape(scores.shape[0], -1, width)[rows, parts], mesh)
 
 
-@jax.jit
-def _elements(scores: Float32[Array, "row column"], rows: Any, columns: Any) -> Array:
-    return scores[rows, columns]
+@partial(jax.jit, static_argnames=("mesh",))
+def _elements(
+    scores: Float32[Array, "row column"], rows: Any, columns: Any, mesh: Mesh | None
+) -> Array:
+    return _on_all(scores[rows, columns], mesh)

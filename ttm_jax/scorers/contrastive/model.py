@@ -264,13 +264,21 @@ def embeddings_of(
     params = variables["params"]
     bias = 0.0 if params.get("b") is None else float(np.asarray(params["b"]).reshape(()))
     return Embeddings(
-        images[block.image_index[0]],
-        texts[block.text_index[0]],
+        _rows(images, block.image_index[0], mesh),
+        _rows(texts, block.text_index[0], mesh),
         scale=float(np.asarray(jnp.exp(params["t"])).reshape(())),
         bias=bias,
         mesh=mesh,
         precision=model.config.text.compute.precision,
     )
+
+
+@partial(jax.jit, static_argnames=("mesh",))
+def _rows(
+    pool: Float[Array, "n e"], index: Int32[Array | np.ndarray, " m"], mesh: Mesh | None
+) -> Float[Array, "m e"]:
+    rows = pool[index]
+    return rows if mesh is None else jax.lax.with_sharding_constraint(rows, replicated(mesh))
 
 
 def caption_totals(
