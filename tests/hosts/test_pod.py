@@ -196,7 +196,9 @@ def test_hosts_killed_at_random_moments(tmp_path, models, capsys):  # noqa: F811
     metrics = folder / "seed_0" / "metrics.jsonl"
     while kills < KILLS:
         hosts = rng.choice([2, 2, 3, 4])
-        pod, victim = Pod(hosts, *command), rng.randrange(hosts)
+        # Who dies before all have met is missed for as long as hosts wait for each other.
+        pod = Pod(hosts, *command, TTM_JAX_HOSTS_TIMEOUT="20")
+        victim = rng.randrange(hosts)
         deadline = time.monotonic() + 240
         while lines(metrics) <= done + rng.randrange(2) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -207,8 +209,9 @@ def test_hosts_killed_at_random_moments(tmp_path, models, capsys):  # noqa: F811
         slowest = max(slowest, time.monotonic() - began)
         kills += 1
         for host, found in enumerate(ended):
-            assert found.code == (-signal.SIGKILL if host == victim else 1), found.err
-        assert any("is gone; rerun" in found.err for found in ended)
+            assert found.code in ((-signal.SIGKILL,) if host == victim else (1, 2)), found.err
+        said = [found.err for found in ended]
+        assert any("is gone; rerun" in text or "were not found" in text for text in said), said
         kept = saved(folder / "seed_0" / "checkpoints")
         assert kept >= done - 1, "an iteration that had a checkpoint is gone"
         done = max(done, kept)

@@ -5,6 +5,7 @@ import sys
 from typing import Any, Literal
 
 from ttm_jax.errors import InputError
+from ttm_jax.hosts.voice import Voice, as_usual, before_abort
 
 Hosts = Literal["auto", "off"]
 
@@ -106,22 +107,32 @@ def _initialize(told: dict[str, Any]) -> bool:
     import jax
 
     seconds = timeout()
+    missing = (
+        f"the other hosts were not found within {seconds} s; start the same command on all of them "
+        f"({_TIMEOUT} changes the time), or {_OFF}"
+    )
+    voice = Voice()
+
+    def leave() -> None:
+        voice.say(f"error: {missing}")
+        os._exit(2)
+
+    before_abort(leave)  # where JAX does not come back with an error
     try:
         jax.distributed.initialize(**told, initialization_timeout=seconds)
     except ValueError as error:
         if not told:
             return False  # JAX has not found a cluster
-        missing = ", ".join(v for v in (_COUNT, _INDEX) if not os.environ.get(v))
-        said = f"set {missing} too" if missing else str(error)
+        unset = ", ".join(v for v in (_COUNT, _INDEX) if not os.environ.get(v))
+        said = f"set {unset} too" if unset else str(error)
         raise InputError(f"{_ADDRESS} is set, but the hosts are not known: {said}") from error
     except Exception as error:
         if not told and "must be called before" in str(error):
             return False  # JAX is in use already, as in a notebook
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(
-            f"the other hosts were not found within {seconds} s: {lines[0][:300]}. Start the same "
-            f"command on all of them ({_TIMEOUT} changes the time), or {_OFF}"
-        ) from error
+        raise InputError(f"{missing}: {lines[0][:300]}") from error
+    finally:
+        as_usual()
     return True
 
 

@@ -5,6 +5,8 @@ host may read images for an hour. If one is lost, the watch ends the others (`wa
 """
 
 import json
+import math
+import time
 from collections.abc import Callable
 from itertools import count as counter
 from typing import Any, TypeVar
@@ -34,7 +36,7 @@ def from_first(decide: Callable[[], T]) -> T:
             raise
         put(key, json.dumps({"value": value}))
         return value
-    found = json.loads(get(key))
+    found = json.loads(_wait_for(key))
     if "error" in found:
         raise InputError(found["error"])
     return found["value"]
@@ -47,10 +49,10 @@ def from_all(value: T) -> list[T]:
     here = f"ttm_jax/{next(_calls)}"
     put(f"{here}/{scope.index()}", json.dumps(value))
     if scope.index() == 0:
-        values = [json.loads(get(f"{here}/{host}")) for host in range(scope.count())]
+        values = [json.loads(_wait_for(f"{here}/{host}")) for host in range(scope.count())]
         put(f"{here}/all", json.dumps(values))
         return values
-    return json.loads(get(f"{here}/all"))
+    return json.loads(_wait_for(f"{here}/all"))
 
 
 def wait_for_all() -> None:
@@ -78,16 +80,25 @@ def put(key: str, value: str) -> None:
     _store().key_value_set(key, value)
 
 
-def get(key: str) -> str:
-    """Wait for a value and return it."""
+def get(key: str, seconds: float = math.inf) -> str | None:
+    """Wait for a value and return it; None if it does not come in time."""
     from jax.errors import JaxRuntimeError
 
+    end = time.monotonic() + seconds
     while True:
         try:
             return _store().blocking_key_value_get(key, _PATIENCE)
         except JaxRuntimeError as error:
             if "DEADLINE_EXCEEDED" not in str(error):
                 raise
+            if time.monotonic() > end:
+                return None
+
+
+def _wait_for(key: str) -> str:
+    value = get(key)
+    assert value is not None  # it was waited for without end
+    return value
 
 
 def _store() -> Any:

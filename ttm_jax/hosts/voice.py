@@ -70,3 +70,8 @@ def before_abort(react: Callable[[], None]) -> None:
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
     libc.signal(signal.SIGABRT, ctypes.cast(handler, ctypes.c_void_p))
+
+
+def as_usual() -> None:
+    """Undo `before_abort`."""
+    signal.signal(signal.SIGABRT, signal.SIG_DFL)

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 from jax._src import distributed  # for the coordinator's address, which may have been detected
 
+from ttm_jax.errors import InputError
 from ttm_jax.hosts import ending, messages
 from ttm_jax.hosts.voice import Voice, before_abort
 
@@ -174,13 +175,13 @@ class Watch:
 def start() -> None:
     """Connect this host with the first one; from now on only the first one prints."""
     watch = Watch(jax.process_index(), Voice())
+    ending.register(watch)
     if watch.host == 0:
         _accept(watch)
     else:
         watch.voice.silence()
         _connect(watch)
     before_abort(watch.aborted)
-    ending.register(watch)
 
 
 def _accept(watch: Watch) -> None:
@@ -198,6 +199,10 @@ def _accept(watch: Watch) -> None:
             except TimeoutError:
                 break
             _greet(watch, link, token)
+    for host in set(range(1, jax.process_count())) - set(watch.links):
+        # It says that it could not connect, or it is gone already.
+        if messages.get(f"{_KEY}/{host}", _PATIENCE) is None:
+            raise InputError(f"host {host} is gone; rerun the same command to resume")
 
 
 def _greet(watch: Watch, connection: socket.socket, token: str) -> None:
@@ -214,7 +219,7 @@ def _greet(watch: Watch, connection: socket.socket, token: str) -> None:
 
 def _connect(watch: Watch) -> None:
     """Without a connection, only JAX notices that a host is gone, after more than a minute."""
-    port, token = json.loads(messages.get(_KEY))
+    port, token = json.loads(messages.get(_KEY) or "null")
     try:
         connection = socket.create_connection((_coordinator(), port), timeout=_PATIENCE)
     except OSError as error:
@@ -222,6 +227,7 @@ def _connect(watch: Watch) -> None:
             f"warning: host {watch.host} cannot connect to port {port} of the first host "
             f"({error.strerror or error}): a host that dies is noticed later"
         )
+        messages.put(f"{_KEY}/{watch.host}", "not connected")
         return
     _keep(connection)
     link = _Link(0, connection, _coordinator())

@@ -111,18 +111,24 @@ class Checkpoints:
         saved again.
         """
         for step in sorted(self._manager.all_steps(), reverse=True):
+            damage = None
             try:
                 with only_the_error(), as_only_process():
                     state, record = self._restore(step, like)
             except Exception as error:  # orbax wraps what it meets in a plain Exception
                 reason = _first_line(error)
                 if _is_damage(error):
-                    self._set_aside(step, reason)
-                    continue
-                if _chain_has(error, (OSError,)) or _names_no_damage(error):
+                    damage = reason
+                elif _chain_has(error, (OSError,)) or _names_no_damage(error):
                     path = self.folder / str(step)
                     raise InputError(f"cannot read {path}: {reason}") from error
-                raise
+                else:
+                    raise
+            # All hosts take the same checkpoint, also if only one of them met the damage.
+            damages = [found for found in messages.from_all(damage) if found is not None]
+            if damages:
+                self._set_aside(step, damages[0])
+                continue
             if self.run and record.get(_RUN) != self.run:
                 raise InputError(
                     f"{self.folder / str(step)} was written by another run (other settings, model "
