@@ -1,5 +1,9 @@
 """The certified assignment is that of the dense solver: totals, settled pairs, bounds."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -291,3 +295,12 @@ def test_what_is_stored_comes_back(given_):
 def test_embeddings_that_do_not_fit_are_refused(images, texts, message):
     with pytest.raises(InputError, match=message):
         match_global(Embeddings(images, texts))
+
+
+def test_matching_a_matrix_does_not_load_jax():
+    program = (
+        "import sys, ttm_jax.matching.metrics as m; m.evaluate_global([[2.0, 1.0]], [0]); "
+        "sys.exit('jax' in sys.modules)"
+    )
+    root = Path(matching_module.__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", program], cwd=root).returncode == 0

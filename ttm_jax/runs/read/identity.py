@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from ttm_jax.config import TTMConfig
 from ttm_jax.errors import InputError
 from ttm_jax.limits import allowed, variable
+from ttm_jax.matching.large.pair_scores import STORED
 from ttm_jax.runs.read.fields import Fields
 from ttm_jax.runs.read.json_files import read_object, read_optional_object
 
@@ -124,8 +125,10 @@ def _read_dataset(found: Fields, is_global: bool) -> dict[str, Any]:
         raise found.refuse("groups", f"{total}, as dataset.shapes says")
     if is_global and groups != 1:
         raise found.refuse("groups", "1, as the matching is global")
-    # Without groups there may be more pairs than anybody keeps; each file is checked by itself.
-    if not is_global and 4 * numbers > allowed("SCORE_BYTES"):
+    most = allowed("SCORE_BYTES")
+    # Without groups, what is kept of very many pairs grows with images and captions only.
+    kept = 8 * len(STORED) * (images + captions) if is_global else 4 * numbers
+    if min(kept, 4 * numbers) > most:
         raise shapes.place.error(
             f"{shapes.name} makes {4 * numbers} bytes of scores; at most {allowed('SCORE_BYTES')} "
             f"are read ({variable('SCORE_BYTES')} raises this)"

@@ -53,7 +53,8 @@ def read_block(path: Path, shape: tuple[int, int, int]) -> ScoreBlock:
     place = Place(path)
     if not path.exists():
         raise place.error("no such file; the run folder is incomplete")
-    with open_zip(path, "SCORE_BYTES", len(_MEMBERS) + len(STORED)) as archive:
+    most = len(_MEMBERS) + (len(STORED) if shape[0] == 1 else 0)
+    with open_zip(path, "SCORE_BYTES", most) as archive:
         names = set(archive.names)
         scores: Any
         if names - {"truth.npy"} == {f"{name}.npy" for name in STORED} and shape[0] == 1:
