@@ -1,4 +1,4 @@
-"""What training a part of a model costs in quality: the small models, one column per part.
+"""Train parts of a small model: what each costs in quality, one column per part.
 
     python -m experiments.small_parts
     python -m experiments.small_parts --parts all last:1 lora --seeds 0 1 2 3

@@ -89,7 +89,9 @@ def test_not_there_and_not_to_be_fetched(command, tmp_path):  # noqa: F811
     )
     assert done.code == 2
     assert f"winoground is not in {tmp_path}; `ttm data winoground` fetches it" in done.err
-    assert done.err.count("\n") == 1
+    progress, error = done.err.splitlines()
+    assert progress == "winoground_siglip winoground: loading data and model"
+    assert error.startswith("error: ")
     assert not (tmp_path / "run").exists()
 
 
