@@ -75,7 +75,7 @@ def check_subjects(
     subjects: Sequence[Subject], flags: Flags, root: Path, console: "Console"
 ) -> list[Row]:
     """A row for each; the page is written after every one. One model is in memory at a time."""
-    from ttm_jax.hosts.scope import is_first
+    from ttm_jax.hosts.this_host import is_first
 
     rows: list[Row] = []
     models: dict[str, Any] = {}

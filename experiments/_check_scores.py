@@ -24,8 +24,8 @@ from experiments._check_rows import Subject
 from experiments._flags import Flags
 from ttm_jax.config import TTMConfig
 from ttm_jax.files import write_atomic
-from ttm_jax.hosts.messages import agree_on
-from ttm_jax.hosts.scope import is_first
+from ttm_jax.hosts.exchange import agree_on
+from ttm_jax.hosts.this_host import is_first
 from ttm_jax.inputs.tokenize import CaptionWarning
 from ttm_jax.report.checkup.measure import Scored
 from ttm_jax.runs.identity import array_checksum, checksum, differences

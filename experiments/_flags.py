@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from experiments._checks import check_at_least, check_seeds
-from ttm_jax.buckets import working_folder
+from ttm_jax.bucket_storage import working_folder
 from ttm_jax.cli.options import Switch, option
 from ttm_jax.config import Placement
 from ttm_jax.engine.devices import check_device

@@ -94,14 +94,14 @@ def load_model(source: str) -> Any:
 
 def _made_vlm() -> Path:
     """The first host makes it; the others find it there, or make their own."""
-    from ttm_jax.hosts import scope
-    from ttm_jax.hosts.messages import wait_for_all
+    from ttm_jax.hosts import this_host
+    from ttm_jax.hosts.exchange import wait_for_all
 
-    if not scope.is_first():
+    if not this_host.is_first():
         wait_for_all()
-    with scope.alone():
+    with this_host.alone():
         folder = _make_vlm()
-    if scope.is_first():
+    if this_host.is_first():
         wait_for_all()
     return folder
 

@@ -24,7 +24,7 @@ from experiments._settings import (
     differences,
     ignore_computation,
 )
-from ttm_jax.buckets import shown
+from ttm_jax.bucket_storage import shown
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.paper import find_result
@@ -143,7 +143,7 @@ def run_plans(plans: Sequence[Plan]) -> "list[Comparison]":
 
 def show_outlooks(plans: Sequence[Plan]) -> None:
     """What `--dry-run` prints: the estimated cost of every run, and nothing is written."""
-    from ttm_jax.engine.estimate import estimate
+    from ttm_jax.engine.cost_estimate import estimate
     from ttm_jax.report.adaptation import elsewhere, outlook_text
 
     models: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def show_outlooks(plans: Sequence[Plan]) -> None:
 
 def open_folder(plan: Plan, data: Data) -> None:
     """Say in the folder what is run there, or make sure that it is the same."""
-    from ttm_jax.hosts.messages import from_first
+    from ttm_jax.hosts.exchange import from_first
 
     from_first(lambda: write_record(plan, data))
 
@@ -202,7 +202,7 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
     With `donate`, nobody needs the model afterwards.
     """
     from ttm_jax.engine.seeds import run_seeds, summarise
-    from ttm_jax.hosts.scope import is_first
+    from ttm_jax.hosts.this_host import is_first
     from ttm_jax.report.tables.verdict import Comparison, compare, paper_row
     from ttm_jax.runs.console import Console
     from ttm_jax.runs.trackers import open_trackers
@@ -248,7 +248,7 @@ def run_plan(plan: Plan, data: Data, model: "Model", *, donate: bool) -> "Compar
 
 def finish(rows: "Sequence[Comparison]", root: Path, experiment: Experiment, several: bool) -> None:
     """The table on the screen and, for several arms, in files."""
-    from ttm_jax.hosts.scope import is_first
+    from ttm_jax.hosts.this_host import is_first
     from ttm_jax.report.tables.beside_paper import csv_text, markdown, print_comparison
 
     if not is_first():

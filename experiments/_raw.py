@@ -8,7 +8,7 @@ from experiments._flags import Flags, check, start
 from experiments._load import Data, load_data, load_model
 from experiments._paper import Plan, make_plans, open_folder
 from ttm_jax.config import Matching
-from ttm_jax.hosts.shared import write_json
+from ttm_jax.hosts.shared_folder import write_json
 
 
 def score_arms(

@@ -23,7 +23,7 @@ def main() -> None:
 
     from ttm_jax.data.score_files.arrays import ScoreFile
     from ttm_jax.engine.evaluation import evaluate
-    from ttm_jax.hosts.shared import write_atomic
+    from ttm_jax.hosts.shared_folder import write_atomic
     from ttm_jax.report.score_report import report_groups
 
     for plan, data, (scores,) in score_arms(ABLATION_COVERAGE, flags, "group"):

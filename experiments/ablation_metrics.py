@@ -23,7 +23,7 @@ SHOWN = ("group_score", "group_match", "individual_match", "global_match")
 def main() -> None:
     flags = parse(Flags, sys.argv[1:], "python -m experiments.ablation_metrics", __doc__)
     from ttm_jax.engine.evaluation import evaluate
-    from ttm_jax.hosts.shared import write_text
+    from ttm_jax.hosts.shared_folder import write_text
 
     found: list[tuple[str, dict[str, Any]]] = []
     notes: list[str] = []

@@ -25,7 +25,7 @@ from configs.experiments import EXPERIMENTS, GPT, WHERE
 from experiments._checks import check_names
 from experiments._flags import Flags, check, root_of, start
 from experiments._paper import Plan, make_plans, run_plans, show_outlooks
-from ttm_jax.buckets import shown
+from ttm_jax.bucket_storage import shown
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, parse
 from ttm_jax.data.paper import paper_results
@@ -133,7 +133,7 @@ def gpt_rows(table: Table, args: Args, root: Path) -> "list[Comparison]":
 
 def write_table(table: Table, rows: "list[Comparison]", root: Path, small: bool) -> None:
     """`table_NAME.md` and `.csv`, with the rows so far."""
-    from ttm_jax.hosts.shared import write_text
+    from ttm_jax.hosts.shared_folder import write_text
     from ttm_jax.report.tables.beside_paper import csv_text, markdown
 
     path = root / (f"table_{table}_small" if small else f"table_{table}")

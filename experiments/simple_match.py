@@ -21,12 +21,12 @@ from experiments._flags import Flags, check, root_of, start
 from experiments._load import Data, load_data, load_model
 from experiments._paper import Plan, make_plans, open_folder, show_outlooks
 from experiments._raw import name_of_data, name_of_model
-from ttm_jax.buckets import shown
+from ttm_jax.bucket_storage import shown
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import parse
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json
-from ttm_jax.hosts.shared import write_json, write_text
+from ttm_jax.hosts.shared_folder import write_json, write_text
 
 if TYPE_CHECKING:
     from ttm_jax.report.tables.overfit import OverfitRow
@@ -88,7 +88,7 @@ def overfit(plan: Plan, data: Data, model: Any, seed: int, args: Args) -> dict[s
 
     folder: Path = plan.folder / f"seed_{seed}"
     record = {"config": asdict(plan.config), "max_epochs": args.max_epochs, "seed": seed}
-    from ttm_jax.hosts.messages import from_first, wait_for_all
+    from ttm_jax.hosts.exchange import from_first, wait_for_all
 
     def earlier() -> Any:
         if not (folder / "simple_match.json").exists():

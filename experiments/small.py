@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from experiments._checks import check_at_least, check_seeds
-from ttm_jax.buckets import shown, working_folder
+from ttm_jax.bucket_storage import shown, working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Schedule

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 from experiments._checks import check_at_least, check_seeds
-from ttm_jax.buckets import working_folder
+from ttm_jax.bucket_storage import working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.hosts.join import Hosts, join
@@ -49,7 +49,7 @@ def main() -> None:
     join(args.hosts)
     args = replace(args, run_dir=working_folder(args.run_dir))
     from ttm_jax.data import world
-    from ttm_jax.hosts.shared import write_json, write_text
+    from ttm_jax.hosts.shared_folder import write_json, write_text
     from ttm_jax.report.tables.result_row import markdown, print_rows, world_row
     from ttm_jax.runs.console import Console
     from ttm_jax.small.run_variant import run_variant

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from experiments._checks import check_at_least, check_seeds
-from ttm_jax.buckets import working_folder
+from ttm_jax.bucket_storage import working_folder
 from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.hosts.join import Hosts, join
@@ -48,7 +48,7 @@ def main() -> None:
     args = replace(args, run_dir=working_folder(args.run_dir))
     from ttm_jax.data import world
     from ttm_jax.engine.diagnosis import diagnose
-    from ttm_jax.hosts.shared import write_json, write_text
+    from ttm_jax.hosts.shared_folder import write_json, write_text
     from ttm_jax.load import load_model
     from ttm_jax.report.tables.without_labels import WithoutLabels, tables
     from ttm_jax.runs.console import Console

@@ -13,7 +13,7 @@ LAYERS = (
     ("fault_points", "plain_text", "progress_bar"),
     ("errors",),
     ("limits", "trained_part"),
-    ("config", "files", "buckets"),
+    ("config", "files", "bucket_storage"),
     ("hosts",),
     ("matching", "inputs", "models"),
     ("data", "weights", "training"),

@@ -6,11 +6,11 @@ from typing import Any, Literal, get_args
 
 import jax
 
-from ttm_jax.buckets import address_of, fetched, is_address
+from ttm_jax.bucket_storage import address_of, fetched, is_address
 from ttm_jax.config import Family
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.advice import read_advice
 from ttm_jax.inputs.json_files import read_optional_json
+from ttm_jax.inputs.model_advice import read_advice
 from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.models.jaxlib_check import check_jaxlib

@@ -24,10 +24,10 @@ from ttm_jax.data import world
 from ttm_jax.data.folder_reader import read_folder, write_folder
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.data.own_data import read_own_data
-from ttm_jax.engine.estimate import estimate, take_sample
+from ttm_jax.engine.cost_estimate import estimate, take_sample
 from ttm_jax.files import read_json, read_lines
 from ttm_jax.load import load_model
-from ttm_jax.report.describe import describe
+from ttm_jax.report.dataset_line import describe
 
 # The captions of the world are longer than what the tiny models read.
 pytestmark = pytest.mark.filterwarnings("ignore::ttm_jax.inputs.tokenize.CaptionWarning")
@@ -277,7 +277,7 @@ class TestDryRun:
         assert said == f"{used:.4g}"
 
     def test_steps_of_a_larger_set_are_counted_from_a_sample(self, one_device, models, folders):  # noqa: F811
-        from ttm_jax.engine.recommended import own_data_config
+        from ttm_jax.engine.recommended_settings import own_data_config
 
         dataset = world.make("color_swap", 90, size=16)
         config = own_data_config([(2, 2)], "group")
@@ -290,7 +290,7 @@ class TestDryRun:
         assert found.seconds(found.least_steps) <= found.seconds(found.most_steps)
 
     def test_samples(self, folders):
-        from ttm_jax.engine.recommended import own_data_config
+        from ttm_jax.engine.recommended_settings import own_data_config
 
         mixed = read_folder(folders["mixed"])
         sample = take_sample(mixed, own_data_config([(2, 2)], "group"), 4)

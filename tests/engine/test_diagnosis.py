@@ -8,7 +8,7 @@ import pytest
 import ttm_jax
 from ttm_jax.data import world
 from ttm_jax.engine.diagnosis import diagnose
-from ttm_jax.engine.look import decoy_blocks
+from ttm_jax.engine.scores_and_decoys import decoy_blocks
 from ttm_jax.errors import InputError
 
 

@@ -9,9 +9,9 @@ from tiny import CONFIG, tiny_dataset, tiny_model
 from ttm_jax.config import TTMConfig
 from ttm_jax.data import world
 from ttm_jax.engine.learning_rate import FARTHEST, RATES, FoundRate, Trial, find_rate
-from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
+from ttm_jax.engine.recommended_settings import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.advice import Advice
+from ttm_jax.inputs.model_advice import Advice
 from ttm_jax.load import load_model
 from ttm_jax.small.settings import SMALL
 

@@ -9,7 +9,7 @@ from tiny import CONFIG, tiny_dataset, tiny_model
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Group, GroupedDataset
-from ttm_jax.engine.pair_table import pair_table
+from ttm_jax.engine.result_table import pair_table
 from ttm_jax.engine.ttm import run_ttm
 from ttm_jax.errors import InputError
 

@@ -25,7 +25,7 @@ from experiments.__main__ import commands, lines
 from ttm_jax.data import world
 from ttm_jax.data.benchmarks.catalogue import BENCHMARKS
 from ttm_jax.data.paper import paper_results
-from ttm_jax.engine.recommended import own_data_config
+from ttm_jax.engine.recommended_settings import own_data_config
 from ttm_jax.errors import InputError
 
 REPO = TESTS.parent

@@ -3,7 +3,7 @@
 import pytest
 
 from ttm_jax.errors import InputError
-from ttm_jax.hosts import join, messages, scope
+from ttm_jax.hosts import exchange, join, this_host
 
 LAUNCHERS = ("JAX_", "SLURM_", "OMPI_", "TPU_", "KUBERNETES_", "JOB_COMPLETION_INDEX", "TTM_JAX_H")
 
@@ -98,14 +98,14 @@ def test_a_process_that_uses_jax_already_runs_alone(environment):
     environment()
     assert join.join() == 0
     assert join.join("off") == 0
-    assert scope.count() == 1
-    assert scope.is_first()
+    assert this_host.count() == 1
+    assert this_host.is_first()
 
 
 def test_alone_a_process_decides_for_itself():
-    with scope.alone(writes=False):
-        assert (scope.count(), scope.is_first(), scope.is_alone()) == (1, False, True)
-        assert messages.from_all("mine") == ["mine"]
-        assert messages.from_first(lambda: 3) == 3
-        messages.agree_on("anything", 1)
-    assert not scope.is_alone()
+    with this_host.alone(writes=False):
+        assert (this_host.count(), this_host.is_first(), this_host.is_alone()) == (1, False, True)
+        assert exchange.from_all("mine") == ["mine"]
+        assert exchange.from_first(lambda: 3) == 3
+        exchange.agree_on("anything", 1)
+    assert not this_host.is_alone()

@@ -15,7 +15,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.matching.assignment import match_large_group
 from ttm_jax.matching.exhaustive import MOST_MATCHINGS, count_matchings, rounding_of
 from ttm_jax.matching.match import GroupMatching, match_global, match_groups
-from ttm_jax.matching.selection import select, select_global, tau_for_coverage
+from ttm_jax.matching.thresholds import select, select_global, tau_for_coverage
 
 SHAPES = [(m, k) for m in range(1, 5) for k in range(m, 7)]
 # Integers produce ties; the others produce sums that round, from one scale and from all scales.

@@ -16,7 +16,7 @@ from ttm_jax.matching.checks import diagonal
 from ttm_jax.matching.coverage_curve import global_coverage, group_coverage, taus_for_shares
 from ttm_jax.matching.match import match_groups
 from ttm_jax.matching.metrics import by_tag, evaluate, evaluate_global
-from ttm_jax.matching.rate import Rate, error_reduction, relative_gain, wilson_interval
+from ttm_jax.matching.rate_interval import Rate, error_reduction, relative_gain, wilson_interval
 
 ANY = st.floats(-1e300, 1e300)
 NEAR = st.sampled_from([1.0, float(np.nextafter(1, 2)), float(np.nextafter(1, 0)), 0.0, 1e-30])

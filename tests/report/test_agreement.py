@@ -9,7 +9,7 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.data import world
 from ttm_jax.engine.seeds import run_seeds
 from ttm_jax.load import load_model
-from ttm_jax.matching.rate import Rate
+from ttm_jax.matching.rate_interval import Rate
 from ttm_jax.report.agreement import Agreement, agreement_of_seeds
 from ttm_jax.report.page.page import page
 from ttm_jax.report.run_data import read_experiments

@@ -2,7 +2,7 @@
 
 import sys
 
-from ttm_jax.inputs.advice import Advice
+from ttm_jax.inputs.model_advice import Advice
 
 
 def say_about(source: str, advice: Advice) -> None:

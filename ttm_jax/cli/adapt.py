@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ttm_jax.buckets import fetched, working_folder
+from ttm_jax.bucket_storage import fetched, working_folder
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.devices import check_device
-from ttm_jax.engine.recommended import own_data_config, rate_is_known, with_advice
+from ttm_jax.engine.recommended_settings import own_data_config, rate_is_known, with_advice
 from ttm_jax.errors import InputError
 from ttm_jax.hosts.join import Hosts, join
-from ttm_jax.inputs.advice import Advice
-from ttm_jax.report.describe import describe
+from ttm_jax.inputs.model_advice import Advice
+from ttm_jax.report.dataset_line import describe
 
 if TYPE_CHECKING:
     from ttm_jax.engine.result import TTMResult
@@ -145,7 +145,7 @@ def main(argv: Sequence[str]) -> None:
     config = settings(args, data, advice, generative=not contrastive)
     config = with_rate(args, model, data, config, advice)
     if args.dry_run:
-        from ttm_jax.engine.estimate import estimate
+        from ttm_jax.engine.cost_estimate import estimate
         from ttm_jax.report.adaptation import elsewhere, outlook_text
 
         verdict = sentence_before_training(args, model, data, config)
@@ -238,7 +238,7 @@ def with_rate(
 
 def rate_of_run(out: Path) -> float | None:
     """The learning rate of the run that this folder holds already."""
-    from ttm_jax.hosts.messages import from_first
+    from ttm_jax.hosts.exchange import from_first
     from ttm_jax.runs.read.identity import read_identity
 
     path = begun(out)
@@ -249,7 +249,7 @@ def rate_of_run(out: Path) -> float | None:
 
 def begun(out: Path) -> Path | None:
     """The first run that this folder holds already; asked once, before this command adds one."""
-    from ttm_jax.hosts.messages import from_first
+    from ttm_jax.hosts.exchange import from_first
     from ttm_jax.runs.locate import RUN
 
     def find() -> str | None:

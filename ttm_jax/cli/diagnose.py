@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ttm_jax.buckets import fetched
+from ttm_jax.bucket_storage import fetched
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Prior, check_seeds
 from ttm_jax.data.own_data import read_own_data
-from ttm_jax.engine.recommended import own_data_config
+from ttm_jax.engine.recommended_settings import own_data_config
 from ttm_jax.errors import InputError
 
 

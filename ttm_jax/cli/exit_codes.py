@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 
-from ttm_jax import buckets
+from ttm_jax import bucket_storage
 from ttm_jax.cli.compile_cache import keep_compiled
 from ttm_jax.cli.huge_pages import restart_with_huge_pages
 from ttm_jax.cli.interrupts import acknowledged_interrupts
 from ttm_jax.errors import InputError, NonFinite
-from ttm_jax.hosts import ending
+from ttm_jax.hosts import shutdown
 from ttm_jax.plain_text import one_line
 from ttm_jax.runs.signals import RunInterrupted
 
@@ -37,7 +37,7 @@ def run(main: Callable[[], int | None]) -> None:
     keep_compiled()
     with acknowledged_interrupts(), plain_warnings():
         code = _code_of(main)
-        ending.finish()
+        shutdown.finish()
     sys.exit(code or 0)
 
 
@@ -58,7 +58,7 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = main()
-        buckets.push()
+        bucket_storage.push()
     except InputError as error:
         code = _refuse(str(error))
     except NonFinite as error:
@@ -73,18 +73,18 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
         code = 141
     except OSError as error:
         if error.errno not in _OUTSIDE:
-            ending.crash(error)
+            shutdown.crash(error)
             raise
         where = "" if error.filename is None else f": {error.filename}"
         code = _refuse(f"{error.strerror}{where}")
     except KeyboardInterrupt:
-        code = ending.refuse("stopped", 130)
+        code = shutdown.refuse("stopped", 130)
     except Exception as error:
-        ending.crash(error)
+        shutdown.crash(error)
         raise
     return code
 
 
 def _refuse(message: str, code: int = 2) -> int:
     """Say in one line what is wrong; the exit code for it."""
-    return ending.refuse(f"error: {one_line(message)}", code)
+    return shutdown.refuse(f"error: {one_line(message)}", code)

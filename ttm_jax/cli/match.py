@@ -104,7 +104,7 @@ def _say(args: Args, *lines: str) -> None:
 
 def _lines(data: OwnData, scores: "Scores", kind: Matching) -> Iterator[dict[str, Any]]:
     """In the words of the user, as `ttm adapt` writes them."""
-    from ttm_jax.report.matchings import untrained_lines
+    from ttm_jax.report.matchings_jsonl import untrained_lines
 
     return untrained_lines(data.dataset, scores, kind, data.folder)
 

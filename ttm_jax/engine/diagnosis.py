@@ -14,9 +14,9 @@ import numpy as np
 
 from ttm_jax.config import Prior, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.engine.look import LEAST_GROUPS, Look, Looker, decoy_blocks
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.pseudo_labels import Induced, first_threshold, induce, right_units
+from ttm_jax.engine.scores_and_decoys import LEAST_GROUPS, Look, Looker, decoy_blocks
 from ttm_jax.errors import InputError
 from ttm_jax.matching import chance
 from ttm_jax.matching.decoys import (
@@ -28,7 +28,7 @@ from ttm_jax.matching.decoys import (
     knows_nothing,
     tau_for_precision,
 )
-from ttm_jax.matching.selection import select_global
+from ttm_jax.matching.thresholds import select_global
 from ttm_jax.training import sharding
 
 _SIGNIFICANT = 0.05

@@ -9,7 +9,7 @@ from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.matching import metrics
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores
-from ttm_jax.matching.rate import Rate
+from ttm_jax.matching.rate_interval import Rate
 from ttm_jax.training.task import Scores
 
 

@@ -20,7 +20,7 @@ from ttm_jax.matching.match import (
     match_groups,
     pairs_right,
 )
-from ttm_jax.matching.selection import select, select_global, tau_for_coverage
+from ttm_jax.matching.thresholds import select, select_global, tau_for_coverage
 from ttm_jax.training.task import Scores
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.engine.pair_table import pair_table
+from ttm_jax.engine.result_table import pair_table
 from ttm_jax.errors import InputError
 from ttm_jax.matching.metric_names import METRICS, headline_in
 

@@ -15,15 +15,15 @@ import jax
 import numpy as np
 from flax.traverse_util import flatten_dict
 
-from ttm_jax import buckets
+from ttm_jax import bucket_storage
 from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.engine.alarm import worth_keeping
+from ttm_jax.engine.collapse_alarm import worth_keeping
 from ttm_jax.engine.global_scores import runner_ups
 from ttm_jax.engine.pseudo_labels import Induced, PseudoLabels, choose, induce
 from ttm_jax.fault_points import fault_point
-from ttm_jax.hosts import messages, scope
-from ttm_jax.hosts.shared import check_shared, sync
+from ttm_jax.hosts import exchange, this_host
+from ttm_jax.hosts.shared_folder import check_shared, sync
 from ttm_jax.runs.checkpoints import Checkpoints, CheckpointWarning
 from ttm_jax.runs.folder import RunFolder
 from ttm_jax.runs.identity import fingerprint, identity, plain, scores_checksum
@@ -58,7 +58,7 @@ class Run:
         self.rows: list[dict[str, Any]] = []
         self.scores: list[Scores] = []
         self._folder = None if path is None else RunFolder(path)
-        self._writes = scope.is_first()  # all hosts share the folder
+        self._writes = this_host.is_first()  # all hosts share the folder
         self._lock = None if path is None else FolderLock(path)
         self._checkpoints: Checkpoints | None = None
         self._partial: Checkpoints | None = None
@@ -78,8 +78,8 @@ class Run:
         begin = flatten_dict(variables(start.trained, self.frozen), sep="/")
         inputs = map(to_host, jax.tree.leaves(task.inputs))
         same = identity(self.config, seed, self.dataset, source, begin, inputs, task.scoring)
-        messages.agree_on("settings, data or parameters", fingerprint(same))
-        messages.from_first(lambda: self._begin(same, resume=resume))
+        exchange.agree_on("settings, data or parameters", fingerprint(same))
+        exchange.from_first(lambda: self._begin(same, resume=resume))
         check_shared(self._folder.path / "config.json")
         name = fingerprint(same)
         keep = self.config.keep_checkpoints
@@ -97,7 +97,7 @@ class Run:
                 CheckpointWarning,
                 stacklevel=2,
             )
-        messages.wait_for_all()
+        exchange.wait_for_all()
         return position
 
     def _begin(self, same: dict[str, Any], *, resume: bool) -> None:
@@ -188,7 +188,7 @@ class Run:
             if labels is not None:
                 rows = ledger_rows(iteration, self.dataset, labels, self.config.matching)
                 self._folder.add_ledger(list(rows))
-            buckets.push()  # before the checkpoint that relies on it
+            bucket_storage.push()  # before the checkpoint that relies on it
         return row
 
     @partial(jax.profiler.annotate_function, name="save")

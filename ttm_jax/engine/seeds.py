@@ -16,9 +16,9 @@ from ttm_jax.engine.result import TTMResult
 from ttm_jax.engine.ttm import run_ttm
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
-from ttm_jax.hosts import scope
-from ttm_jax.hosts.shared import share
-from ttm_jax.matching.spread import spread
+from ttm_jax.hosts import this_host
+from ttm_jax.hosts.shared_folder import share
+from ttm_jax.matching.mean_over_seeds import spread
 from ttm_jax.runs.console import Console, default_console
 from ttm_jax.runs.pictures import save_pictures
 from ttm_jax.runs.trackers import Tracker
@@ -113,15 +113,15 @@ def run_seeds(
         kept = keep_models == "all" or (keep_models == "first" and seed == seeds[0])
         return result if kept else replace(result, model=None)
 
-    if folder is not None and scope.is_first():
+    if folder is not None and this_host.is_first():
         save_pictures(folder, dataset)  # once for all seeds
     if one_per_device and one_per_host:
         raise InputError("give one of one_per_device and one_per_host, not both")
-    if one_per_device or (one_per_host and scope.count() > 1):
+    if one_per_device or (one_per_host and this_host.count() > 1):
         results = _side_by_side(one, seeds, folder, whole_hosts=one_per_host)
     else:
         results = [one(seed, None, last=seed == seeds[-1]) for seed in seeds]
-    if folder is not None and scope.is_first():
+    if folder is not None and this_host.is_first():
         write_json(folder / "summary.json", summarise(results))
     return results
 
@@ -134,7 +134,7 @@ def _side_by_side(
     whole_hosts: bool,
 ) -> list[TTMResult]:
     """Every host runs its seeds by itself, then reads those of the others from their folders."""
-    hosts, here = scope.count(), jax.process_index()
+    hosts, here = this_host.count(), jax.process_index()
     if hosts > 1 and folder is None:
         raise InputError("seeds side by side on several hosts need a run folder, to share results")
     local = jax.local_devices()
@@ -142,7 +142,7 @@ def _side_by_side(
     results: dict[int, TTMResult] = {}
 
     def run(number: int, *, writes: bool = True) -> None:
-        with scope.alone(writes=writes) if hosts > 1 else nullcontext():
+        with this_host.alone(writes=writes) if hosts > 1 else nullcontext():
             results[number] = one(seeds[number], places[number // hosts % len(places)])
 
     mine = [number for number in range(len(seeds)) if hosts == 1 or number % hosts == here]

@@ -17,7 +17,7 @@ from ttm_jax.engine.model import Model
 from ttm_jax.engine.pseudo_labels import induce
 from ttm_jax.engine.ttm import Loop
 from ttm_jax.errors import InputError
-from ttm_jax.hosts.shared import write_json
+from ttm_jax.hosts.shared_folder import write_json
 from ttm_jax.matching import metrics
 from ttm_jax.runs.console import Console
 from ttm_jax.training import sharding

@@ -18,17 +18,17 @@ import numpy as np
 
 from ttm_jax.config import TTMConfig, check_seeds
 from ttm_jax.data.groups import GroupedDataset
-from ttm_jax.engine.alarm import advice, alarm, caption_variety
+from ttm_jax.engine.collapse_alarm import advice, alarm, caption_variety
 from ttm_jax.engine.diagnosis import blind_accuracy, estimates, first_tau
 from ttm_jax.engine.evaluation import evaluate
 from ttm_jax.engine.global_scores import assignment_of, count_not_finite, matched, round_text
-from ttm_jax.engine.look import Look, Looker, usual_decoys
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.pseudo_labels import PseudoLabels, choose, induce, right_units
 from ttm_jax.engine.result import Record, TTMResult
 from ttm_jax.engine.resumable_run import Position, Run
+from ttm_jax.engine.scores_and_decoys import Look, Looker, usual_decoys
 from ttm_jax.errors import InputError, NonFinite
-from ttm_jax.hosts import scope
+from ttm_jax.hosts import this_host
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.matching.large.pair_scores import PairScores
 from ttm_jax.matching.large.result import Round
@@ -224,7 +224,7 @@ def run_ttm(
     try:
         with StopFlag() as stop:
             position = run.open(start, seed, model.source, task, resume=resume)
-            if run.path is not None and scope.is_first():
+            if run.path is not None and this_host.is_first():
                 save_pictures(run.path, grouped)
             tracer = Profile(run.path, profile)
             state = _drive(loop, run, position, grouped, console, trackers, stop, tracer)

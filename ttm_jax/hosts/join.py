@@ -5,7 +5,7 @@ import sys
 from typing import Any, Literal
 
 from ttm_jax.errors import InputError
-from ttm_jax.hosts.voice import Voice, as_usual, before_abort
+from ttm_jax.hosts.output import Voice, as_usual, before_abort
 
 Hosts = Literal["auto", "off"]
 
@@ -40,7 +40,7 @@ def join(hosts: Hosts = "auto") -> int:
     if jax.process_count() == 1:
         return 0
     from ttm_jax.hosts import watch
-    from ttm_jax.hosts.messages import agree_on
+    from ttm_jax.hosts.exchange import agree_on
 
     watch.start()
     agree_on("versions", _versions())

@@ -19,8 +19,8 @@ import jax
 from jax._src import distributed  # for the coordinator's address, which may have been detected
 
 from ttm_jax.errors import InputError
-from ttm_jax.hosts import ending, messages
-from ttm_jax.hosts.voice import Voice, before_abort
+from ttm_jax.hosts import exchange, shutdown
+from ttm_jax.hosts.output import Voice, before_abort
 
 LOST = 1  # exit code of a host that ends because another one has
 _PATIENCE = 10.0  # seconds to connect, or for others to say what has happened
@@ -175,7 +175,7 @@ class Watch:
 def start() -> None:
     """Connect this host with the first one; from now on only the first one prints."""
     watch = Watch(jax.process_index(), Voice())
-    ending.register(watch)
+    shutdown.register(watch)
     if watch.host == 0:
         _accept(watch)
     else:
@@ -191,7 +191,7 @@ def _accept(watch: Watch) -> None:
     family = socket.AF_INET6 if place == "::1" else socket.AF_INET
     with socket.create_server((place, 0), family=family, backlog=128) as server:
         server.settimeout(_PATIENCE)
-        messages.put(_KEY, json.dumps([server.getsockname()[1], token]))
+        exchange.put(_KEY, json.dumps([server.getsockname()[1], token]))
         end = time.monotonic() + _PATIENCE
         while len(watch.links) < jax.process_count() - 1 and time.monotonic() < end:
             try:
@@ -201,7 +201,7 @@ def _accept(watch: Watch) -> None:
             _greet(watch, link, token)
     for host in set(range(1, jax.process_count())) - set(watch.links):
         # It says that it could not connect, or it is gone already.
-        if messages.get(f"{_KEY}/{host}", _PATIENCE) is None:
+        if exchange.get(f"{_KEY}/{host}", _PATIENCE) is None:
             raise InputError(f"host {host} is gone; rerun the same command to resume")
 
 
@@ -219,7 +219,7 @@ def _greet(watch: Watch, connection: socket.socket, token: str) -> None:
 
 def _connect(watch: Watch) -> None:
     """Without a connection, only JAX notices that a host is gone, after more than a minute."""
-    port, token = json.loads(messages.get(_KEY) or "null")
+    port, token = json.loads(exchange.get(_KEY) or "null")
     try:
         connection = socket.create_connection((_coordinator(), port), timeout=_PATIENCE)
     except OSError as error:
@@ -227,7 +227,7 @@ def _connect(watch: Watch) -> None:
             f"warning: host {watch.host} cannot connect to port {port} of the first host "
             f"({error.strerror or error}): a host that dies is noticed later"
         )
-        messages.put(f"{_KEY}/{watch.host}", "not connected")
+        exchange.put(f"{_KEY}/{watch.host}", "not connected")
         return
     _keep(connection)
     link = _Link(0, connection, _coordinator())

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from ttm_jax.matching.match import GlobalMatching, GroupMatching
-from ttm_jax.matching.selection import select, select_global, tau_for_coverage
+from ttm_jax.matching.thresholds import select, select_global, tau_for_coverage
 
 # Coverages shown in the tables; the paper starts with 15 to 30 % of the groups.
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

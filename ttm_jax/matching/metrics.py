@@ -28,7 +28,7 @@ from ttm_jax.matching.match import (
     pairs_right,
 )
 from ttm_jax.matching.over_groups import over_groups
-from ttm_jax.matching.rate import Rate
+from ttm_jax.matching.rate_interval import Rate
 
 GROUP_METRICS = ("text_score", "image_score", "group_score", "group_match", "individual_match")
 GLOBAL_METRICS = ("global_match", "row_argmax")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ttm_jax.models.attention import attend
-from ttm_jax.models.stack import run_stack
+from ttm_jax.models.layer_stack import run_stack
 
 Remat = Literal["none", "dots", "block"]
 Activation = Literal["gelu_tanh", "gelu", "quick_gelu"]

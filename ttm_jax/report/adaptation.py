@@ -7,23 +7,23 @@ from typing import Any
 
 import jax
 
-from ttm_jax.buckets import shown
+from ttm_jax.bucket_storage import shown
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import GroupedDataset
 from ttm_jax.data.own_data import OwnData
 from ttm_jax.data.paper.models import MODELS
+from ttm_jax.engine.cost_estimate import Estimate
 from ttm_jax.engine.devices import outlook_on
-from ttm_jax.engine.estimate import Estimate
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.engine.seeds import summarise
 from ttm_jax.files import write_json, write_text
-from ttm_jax.hosts.scope import is_first
+from ttm_jax.hosts.this_host import is_first
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.models.flops import forward_flops, step_flops
-from ttm_jax.report.answer import answer_rows, as_csv, print_answer
 from ttm_jax.report.checkpoints.adapted_model import check_model, holds_files, write_model
-from ttm_jax.report.describe import describe
-from ttm_jax.report.matchings import matching_lines
+from ttm_jax.report.dataset_line import describe
+from ttm_jax.report.matchings_jsonl import matching_lines
+from ttm_jax.report.matchings_table import answer_rows, as_csv, print_answer
 from ttm_jax.report.run_data import read_one
 from ttm_jax.runs.folder import RunFolder
 from ttm_jax.runs.locate import MODEL, RUN

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttm_jax.matching.rate import Rate
+from ttm_jax.matching.rate_interval import Rate
 from ttm_jax.report.decisions import decisions
 from ttm_jax.report.run_data import Experiment, SeedRun
 

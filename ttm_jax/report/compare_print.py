@@ -8,7 +8,7 @@ from rich.text import Text
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.plain_text import one_line, rich_text
 from ttm_jax.report.compare import PairedTest, RunComparison
-from ttm_jax.report.screen import screen
+from ttm_jax.report.terminal import screen
 
 
 def print_comparisons(a: str, b: str, comparisons: Sequence[RunComparison], show: int) -> None:

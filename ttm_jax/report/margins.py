@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ttm_jax.matching.rate import wilson_interval
+from ttm_jax.matching.rate_interval import wilson_interval
 
 _MOST_POINTS = 120
 _FEWEST = 5

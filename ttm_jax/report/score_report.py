@@ -11,6 +11,7 @@ from rich.text import Text
 from ttm_jax.data.score_files.arrays import ScoreFile
 from ttm_jax.data.score_files.numpy_format import read_array
 from ttm_jax.errors import InputError
+from ttm_jax.matching.caption_prior import subtract_decoys, subtract_from_matrix
 from ttm_jax.matching.checks import UNMATCHED, as_group_scores, as_score_matrix, diagonal
 from ttm_jax.matching.coverage_curve import SHARES, global_coverage, group_coverage, taus_for_shares
 from ttm_jax.matching.large.embeddings import Embeddings
@@ -24,8 +25,7 @@ from ttm_jax.matching.metrics import (
     evaluate,
     evaluate_global,
 )
-from ttm_jax.matching.prior import subtract_decoys, subtract_from_matrix
-from ttm_jax.matching.rate import Rate
+from ttm_jax.matching.rate_interval import Rate
 from ttm_jax.plain_text import one_line
 from ttm_jax.report.figures.coverage import draw_coverage
 from ttm_jax.report.tables.scores import (

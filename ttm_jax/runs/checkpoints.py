@@ -19,13 +19,13 @@ import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
 
-from ttm_jax import buckets
+from ttm_jax import bucket_storage
 from ttm_jax.errors import InputError
 from ttm_jax.fault_points import fault_point
 from ttm_jax.files import check_name
-from ttm_jax.hosts import messages, scope
+from ttm_jax.hosts import exchange, this_host
 from ttm_jax.runs.failed_save import one_error
-from ttm_jax.runs.lone_process import as_only_process
+from ttm_jax.runs.single_process_orbax import as_only_process
 from ttm_jax.weights.orbax_failures import check_tree, only_the_error
 
 Tree = Any
@@ -50,15 +50,15 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int = 0, run: str = "") -> None:
         """`run` is the fingerprint of the run; checkpoints of other runs are rejected."""
         self.folder, self.keep, self.run = _place(folder), keep, run
-        if scope.is_alone():  # orbax would do it for all processes
+        if this_host.is_alone():  # orbax would do it for all processes
             self.folder.mkdir(parents=True, exist_ok=True)
         with only_the_error(), as_only_process():
             self._manager = ocp.CheckpointManager(
                 self.folder,
                 item_names=("state", "record"),
                 options=ocp.CheckpointManagerOptions(
-                    create=not scope.is_alone(),
-                    cleanup_tmp_directories=scope.is_first(),
+                    create=not this_host.is_alone(),
+                    cleanup_tmp_directories=this_host.is_first(),
                     enable_async_checkpointing=False,
                     multiprocessing_options=self._processes(),
                 ),
@@ -66,7 +66,7 @@ class Checkpoints:
 
     def _processes(self) -> ocp.options.MultiprocessingOptions:
         """Who takes part: all hosts, or this one with a run of its own."""
-        if not scope.is_alone():
+        if not this_host.is_alone():
             return ocp.options.MultiprocessingOptions()
         return ocp.options.MultiprocessingOptions(0, {0}, f"ttm_jax_{jax.process_index()}")
 
@@ -78,7 +78,7 @@ class Checkpoints:
         Older ones are deleted afterwards, but not the steps to `spare`.
         """
         record = {**record, _RUN: self.run, _STEP: step, _DIGESTS: checksums(state)}
-        if scope.is_alone():  # orbax takes arrays of all processes, or of none
+        if this_host.is_alone():  # orbax takes arrays of all processes, or of none
             state = jax.tree.map(np.asarray, state)
         try:
             with only_the_error(), one_error(self.folder, step), as_only_process():
@@ -125,7 +125,7 @@ class Checkpoints:
                 else:
                     raise
             # All hosts take the same checkpoint, also if only one of them met the damage.
-            damages = [found for found in messages.from_all(damage) if found is not None]
+            damages = [found for found in exchange.from_all(damage) if found is not None]
             if damages:
                 self._set_aside(step, damages[0])
                 continue
@@ -150,10 +150,10 @@ class Checkpoints:
             CheckpointWarning,
             stacklevel=3,
         )
-        if scope.is_first():
+        if this_host.is_first():
             place.parent.mkdir(exist_ok=True)
             (self.folder / str(step)).rename(place)
-        messages.wait_for_all()
+        exchange.wait_for_all()
         with only_the_error():
             self._manager.reload()
 
@@ -170,7 +170,7 @@ class Checkpoints:
 
     def _restore(self, step: int, like: Tree) -> tuple[Tree, dict[str, Any]]:
         check_tree(self.folder / str(step) / "state")
-        asked = jax.tree.map(_on_host if scope.is_alone() else _abstract, like)
+        asked = jax.tree.map(_on_host if this_host.is_alone() else _abstract, like)
         restored = self._manager.restore(
             step,
             args=ocp.args.Composite(
@@ -187,7 +187,7 @@ class Checkpoints:
         wrong = [name for name in found if found[name] != expected.get(name)]
         if wrong:
             raise ValueError(f"the checksum of {wrong[0]} is wrong")
-        if scope.is_alone():
+        if this_host.is_alone():
             state = jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), state, like)
         return state, record
 
@@ -226,7 +226,7 @@ def read_arrays(folder: Path, like: Tree, step: int | None = None) -> Tree:
 
 def _place(folder: Path) -> Any:
     """Where checkpoints are: here, or in the bucket that the folder is a copy of."""
-    address = buckets.stored_at(folder)
+    address = bucket_storage.stored_at(folder)
     return folder.absolute() if address is None else epath.Path(address)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import jax
 
-from ttm_jax.hosts.scope import is_first
+from ttm_jax.hosts.this_host import is_first
 
 FOLDER = "profile"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ttm_jax.errors import InputError
-from ttm_jax.hosts.scope import is_first
+from ttm_jax.hosts.this_host import is_first
 
 
 @runtime_checkable

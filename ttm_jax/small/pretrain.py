@@ -19,7 +19,7 @@ from ttm_jax.data.world import training_captions, training_pairs
 from ttm_jax.data.world.training import training_scene
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
-from ttm_jax.inputs.advice import ADVICE
+from ttm_jax.inputs.model_advice import ADVICE
 from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.models.clip import CLIP, CLIPConfig

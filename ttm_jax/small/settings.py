@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ttm_jax.config import TTMConfig
-from ttm_jax.inputs.advice import words_of
+from ttm_jax.inputs.model_advice import words_of
 
 GROUPS = 200
 """Number of groups in each benchmark variant."""

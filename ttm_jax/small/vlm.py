@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int32, UInt8
 
 from ttm_jax.data.world import TrainingText, training_captions, training_pairs
 from ttm_jax.files import temporary_folder, write_json
-from ttm_jax.hosts import scope
+from ttm_jax.hosts import this_host
 from ttm_jax.scorers.vqa.inputs import Pools
 from ttm_jax.scorers.vqa.model import VQAModel
 from ttm_jax.scorers.vqa.objective import VQAObjective
@@ -104,7 +104,7 @@ def fit(
     on_step: Callable[[int, float], None],
 ) -> tuple[Any, list[float]]:
     """Train with AdamW, warm-up and cosine decay on the loss of Test-Time Matching."""
-    mesh = sharding.make_mesh(scope.devices()[:1])
+    mesh = sharding.make_mesh(this_host.devices()[:1])
     objective = VQAObjective(model.vqa(mesh), recipe.questions)
     schedule = optax.warmup_cosine_decay_schedule(
         0.0, recipe.lr, recipe.warmup, max(recipe.steps, recipe.warmup + 1), 0.02 * recipe.lr

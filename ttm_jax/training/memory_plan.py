@@ -11,7 +11,7 @@ from functools import partial
 from jax.sharding import Mesh
 
 from ttm_jax.config import Memory
-from ttm_jax.hosts import messages
+from ttm_jax.hosts import exchange
 from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Remat, TowerConfig
@@ -110,7 +110,7 @@ def tower_bytes(tower: TowerConfig, tokens: int, remat: Remat) -> int:
 def available_bytes(mesh: Mesh) -> int:
     """Memory of one device; of the CPU, what the host has free now. The least of all hosts: they
     must come to the same plan."""
-    return min(messages.from_all(_available_here(mesh)))
+    return min(exchange.from_all(_available_here(mesh)))
 
 
 def _available_here(mesh: Mesh) -> int:

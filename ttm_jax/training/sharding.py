@@ -14,7 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from ttm_jax.config import Placement
-from ttm_jax.hosts import messages, scope
+from ttm_jax.hosts import exchange, this_host
 
 AXIS = "data"
 _SMALL = 2**14  # leaves with fewer numbers than this are not worth splitting
@@ -22,7 +22,7 @@ _SMALL = 2**14  # leaves with fewer numbers than this are not worth splitting
 
 def make_mesh(devices: list | None = None) -> Mesh:
     """All devices of all hosts in a row. Auto axes: the compiler decides on the collectives."""
-    devices = scope.devices() if devices is None else devices
+    devices = this_host.devices() if devices is None else devices
     return jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
 
 
@@ -56,9 +56,9 @@ def param_shardings(tree: Any, mesh: Mesh, placement: Placement) -> Any:
 
 def put(tree: Any, sharding: Any, what: str = "arrays") -> Any:
     """Host arrays onto the mesh. All hosts hold the same, which is checked; `what` names it."""
-    if scope.count() == 1:
+    if this_host.count() == 1:
         return jax.device_put(tree, sharding)
-    messages.agree_on(what, _checksums(tree))
+    exchange.agree_on(what, _checksums(tree))
     if isinstance(sharding, NamedSharding):
         return jax.tree.map(lambda x: _put_part(x, sharding), tree)
     return jax.tree.map(_put_part, tree, sharding)
@@ -86,7 +86,7 @@ def to_host(x: jax.Array) -> np.ndarray:
 
 def agree(flag: bool) -> bool:
     """Whether any process of a pod says so: all take the same turn, or they would wait for ever."""
-    if scope.count() == 1:
+    if this_host.count() == 1:
         return flag
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 

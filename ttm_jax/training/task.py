@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ttm_jax.matching.prior import CaptionTotals
+from ttm_jax.matching.caption_prior import CaptionTotals
 from ttm_jax.training.trainable import Flat, Split
 
 Scores = tuple[Any, ...]

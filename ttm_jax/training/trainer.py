@@ -18,12 +18,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt32
 
 from ttm_jax.config import Placement
-from ttm_jax.hosts import scope
+from ttm_jax.hosts import this_host
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.training import sharding
 from ttm_jax.training.batches import Plan
-from ttm_jax.training.free_memory import return_free_memory
 from ttm_jax.training.optimizer import AdamState, AdamW
+from ttm_jax.training.return_memory import return_free_memory
 from ttm_jax.training.task import Examples, Objective, Task
 from ttm_jax.training.trainable import Flat
 
@@ -160,7 +160,7 @@ def _next_size(size: int, taken: int, seconds: float) -> int:
 
     The hosts of a pod have clocks of their own but must make the same calls: there it is fixed.
     """
-    if scope.count() > 1:
+    if this_host.count() > 1:
         return STEPS_PER_CALL_ON_A_POD
     seconds *= size / taken  # a call may have ended early, where the width changes
     if seconds < SECONDS_PER_CALL / 2:

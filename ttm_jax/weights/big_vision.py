@@ -28,8 +28,8 @@ from ttm_jax.weights.checkpoint_files import (
     expected_shapes,
     make_checkpoint,
 )
-from ttm_jax.weights.layout import LAYER, Rule, to_ours, to_theirs
 from ttm_jax.weights.positions import at_image_size
+from ttm_jax.weights.tensor_layout import LAYER, Rule, to_ours, to_theirs
 
 Style = Literal["scan", "unrolled"]
 

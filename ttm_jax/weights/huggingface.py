@@ -24,9 +24,9 @@ from ttm_jax.weights.checkpoint_files import (
     expected_shapes,
     make_checkpoint,
 )
-from ttm_jax.weights.layout import to_ours, to_theirs
 from ttm_jax.weights.parameter_names import rules
 from ttm_jax.weights.positions import at_image_size
+from ttm_jax.weights.tensor_layout import to_ours, to_theirs
 
 _POSITIONS = "vision_model.embeddings.position_embedding.weight"
 _PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"

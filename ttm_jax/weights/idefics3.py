@@ -30,8 +30,8 @@ from ttm_jax.weights.hf_config import (
     write_tower,
 )
 from ttm_jax.weights.huggingface import new_folder, read_fields
-from ttm_jax.weights.layout import to_ours, to_theirs
 from ttm_jax.weights.parameter_names import smolvlm_rules
+from ttm_jax.weights.tensor_layout import to_ours, to_theirs
 
 MODEL_TYPE = "idefics3"
 Fields = Mapping[str, Any]

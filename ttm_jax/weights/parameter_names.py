@@ -5,7 +5,7 @@ The names are those of transformers' SiglipModel, CLIPModel and Idefics3ForCondi
 """
 
 from ttm_jax.weights.checkpoint_files import Config, family_of
-from ttm_jax.weights.layout import LAYER, Axes, Rule
+from ttm_jax.weights.tensor_layout import LAYER, Axes, Rule
 
 # Ours -> theirs. PyTorch's Linear stores [out, in], its Conv2d [out, in, height, width].
 VECTOR: Axes = ((0,),)

@@ -5,7 +5,6 @@ import sys
 import pytest
 from rich.console import Console
 
-from ttm_jax.report import screen
 from ttm_jax.report.tables.beside_paper import print_comparison
 from ttm_jax.report.tables.result_row import ResultRow, print_rows
 from ttm_jax.report.tables.verdict import Comparison, Number, judge

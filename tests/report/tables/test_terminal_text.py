@@ -8,7 +8,7 @@ import pytest
 from hostile import EVERYTHING, TEXTS
 from rich.console import Console
 
-from ttm_jax.matching.rate import Rate
+from ttm_jax.matching.rate_interval import Rate
 from ttm_jax.plain_text import one_line
 from ttm_jax.report.tables.beside_paper import print_comparison
 from ttm_jax.report.tables.logits import print_best

@@ -12,7 +12,7 @@ from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.plain_text import one_line, rich_text
 from ttm_jax.report.checkpoints.diff import Change, Drift
 from ttm_jax.report.checkpoints.tree import Leaf, nodes
-from ttm_jax.report.screen import screen
+from ttm_jax.report.terminal import screen
 
 _BAR = 40
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ttm_jax.data.paper import PaperResult
+from ttm_jax.matching.mean_over_seeds import population_std
 from ttm_jax.matching.metric_names import METRICS
-from ttm_jax.matching.spread import population_std
 from ttm_jax.report.figures.coverage import FIRST_GROUPS
 from ttm_jax.report.figures.curves import COLOURS
 from ttm_jax.report.margins import threshold_points

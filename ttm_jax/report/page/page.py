@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ttm_jax.engine.alarm import advice
+from ttm_jax.engine.collapse_alarm import advice
 from ttm_jax.files import write_text
 from ttm_jax.plain_text import one_line
-from ttm_jax.report.page.answer import lead, lead_of_many, tiles
 from ttm_jax.report.page.charts import charts, comparison_chart
 from ttm_jax.report.page.gallery import gallery, picture_pools
+from ttm_jax.report.page.headline import lead, lead_of_many, tiles
 from ttm_jax.report.page.markup import asset, digest, render
 from ttm_jax.report.page.names import folder_names, page_title, title_of
 from ttm_jax.report.page.settings import provenance, used_settings

@@ -11,7 +11,7 @@ import numpy as np
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.report.agreement import agreement_of_seeds
 from ttm_jax.report.decisions import decisions
-from ttm_jax.report.page.answer import changed
+from ttm_jax.report.page.headline import changed
 from ttm_jax.report.page.names import folder_names, title_of
 from ttm_jax.report.run_data import Experiment, SeedRun
 from ttm_jax.report.tables.from_runs import (

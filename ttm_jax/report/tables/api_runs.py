@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any, Literal
 
 from ttm_jax.data.paper import PaperResult, find_result
-from ttm_jax.matching.spread import population_std, spread
+from ttm_jax.matching.mean_over_seeds import population_std, spread
 from ttm_jax.report.tables.beside_paper import show
 from ttm_jax.report.tables.verdict import Number, judge_mean
 from ttm_jax.scorers.api.cost import Prices, Usage, format_usd

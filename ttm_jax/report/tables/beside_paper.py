@@ -53,7 +53,7 @@ def print_comparison(rows: Sequence[Comparison], title: str) -> None:
     """The verdict of every number, the paper's columns, and notes."""
     from rich.table import Table
 
-    from ttm_jax.report.screen import print_fitting, screen
+    from ttm_jax.report.terminal import print_fitting, screen
 
     verdicts = Table(title=title)
     for index, heading in enumerate(HEADINGS):
@@ -79,7 +79,7 @@ def print_comparison(rows: Sequence[Comparison], title: str) -> None:
 
 def _narrow_verdicts(rows: Sequence[Comparison], title: str) -> Any:
     """The model below its dataset, and no column that is empty."""
-    from ttm_jax.report.screen import narrow_table
+    from ttm_jax.report.terminal import narrow_table
 
     found = [[_cells(row, verdict) for verdict in row.verdicts] for row in rows]
     every = [cells for row in found for cells in row]
@@ -98,7 +98,7 @@ def _narrow_verdicts(rows: Sequence[Comparison], title: str) -> Any:
 
 def _narrow_layout(rows: Sequence[Comparison]) -> Any:
     """Two lines per row of the paper's layout."""
-    from ttm_jax.report.screen import narrow_table
+    from ttm_jax.report.terminal import narrow_table
 
     headings = (
         "dataset\nmodel",

@@ -1,6 +1,6 @@
 """The paper's tables from run folders, with the paper's numbers: Markdown, CSV, LaTeX.
 
-The ± of these tables divides by n, because the paper's ± beside it does (`matching.spread`).
+The ± of these tables divides by n, because the paper's ± beside it does (`matching.mean_over_seeds`).
 """
 
 import csv
@@ -14,8 +14,8 @@ from statistics import fmean
 from ttm_jax.data.paper import PaperResult
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_text
-from ttm_jax.matching.rate import error_reduction, relative_gain
-from ttm_jax.matching.spread import population_std
+from ttm_jax.matching.mean_over_seeds import population_std
+from ttm_jax.matching.rate_interval import error_reduction, relative_gain
 from ttm_jax.plain_text import one_line
 from ttm_jax.report.run_data import Experiment
 from ttm_jax.report.tables.paper_numbers import paper_result, pretty, units

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ttm_jax.engine.result import TTMResult
-from ttm_jax.matching.spread import spread
+from ttm_jax.matching.mean_over_seeds import spread
 
 
 @dataclass(frozen=True)

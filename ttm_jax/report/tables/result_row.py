@@ -7,9 +7,9 @@ from typing import Any
 
 from ttm_jax.data import world
 from ttm_jax.engine.result import TTMResult
+from ttm_jax.matching.mean_over_seeds import spread
 from ttm_jax.matching.metric_names import headline
-from ttm_jax.matching.rate import error_reduction, relative_gain
-from ttm_jax.matching.spread import spread
+from ttm_jax.matching.rate_interval import error_reduction, relative_gain
 from ttm_jax.plain_text import rich_lines, rich_text
 
 CAPTION = "percent; TTM: mean ± sample standard deviation (n - 1) over the seeds"
@@ -110,7 +110,7 @@ def markdown(rows: Sequence[ResultRow]) -> str:
 def print_rows(rows: Sequence[ResultRow], title: str) -> None:
     from rich.table import Table
 
-    from ttm_jax.report.screen import print_fitting, screen
+    from ttm_jax.report.terminal import print_fitting, screen
 
     table = Table(title=title, caption=CAPTION)
     for index, heading in enumerate(HEADINGS):
@@ -122,7 +122,7 @@ def print_rows(rows: Sequence[ResultRow], title: str) -> None:
 
 def _narrow(rows: Sequence[ResultRow], title: str) -> Any:
     """Two lines per row, for 80 columns."""
-    from ttm_jax.report.screen import narrow_table
+    from ttm_jax.report.terminal import narrow_table
 
     headings = ("variant\nmodel", "chance", "raw", "Simple\nMatch", "TTM", "gain", "error\nred.")
     table = narrow_table(title, headings)

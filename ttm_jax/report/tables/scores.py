@@ -9,7 +9,7 @@ from rich.text import Text
 from ttm_jax.matching.coverage_curve import CoveragePoint
 from ttm_jax.matching.match import GlobalMatching, GroupMatching
 from ttm_jax.matching.metric_names import METRICS
-from ttm_jax.matching.rate import Rate, error_reduction, relative_gain
+from ttm_jax.matching.rate_interval import Rate, error_reduction, relative_gain
 from ttm_jax.plain_text import rich_text
 
 # Where the paper begins (Sec. 4.6).

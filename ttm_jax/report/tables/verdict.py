@@ -2,7 +2,7 @@
 
 Raw scores and SimpleMatch are counts of a deterministic model, so only the same count is right. TTM
 is a mean over seeds, and the paper does not give its seeds: TTM is judged by the paper's standard
-deviation. Standard deviations here divide by n, as the paper's do (`matching.spread`).
+deviation. Standard deviations here divide by n, as the paper's do (`matching.mean_over_seeds`).
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from typing import Any, Literal
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.paper import PaperResult, find_result
 from ttm_jax.engine.result import TTMResult
+from ttm_jax.matching.mean_over_seeds import population_std
 from ttm_jax.matching.metric_names import headline_in
-from ttm_jax.matching.rate import error_reduction, relative_gain
-from ttm_jax.matching.spread import population_std
+from ttm_jax.matching.rate_interval import error_reduction, relative_gain
 
 Kind = Literal["equal", "within", "off", "no number", "not run"]
 Name = Literal["raw", "simple_match", "ttm"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ttm_jax.engine.diagnosis import Diagnosis
 from ttm_jax.engine.result import TTMResult
-from ttm_jax.matching.spread import spread
+from ttm_jax.matching.mean_over_seeds import spread
 from ttm_jax.runs.folder import RunFolder
 
 _ESTIMATES = (

@@ -16,11 +16,11 @@ from jaxtyping import Array, Float, Float32, Int32, UInt8
 from ttm_jax.config import Family, TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.advice import Advice
+from ttm_jax.inputs.model_advice import Advice
 from ttm_jax.inputs.preprocess import ImageProcessor, ImageSource, normalise
 from ttm_jax.inputs.tokenize import CaptionTokenizer
+from ttm_jax.matching.caption_prior import CaptionTotals
 from ttm_jax.matching.large.embeddings import Embeddings
-from ttm_jax.matching.prior import CaptionTotals
 from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute

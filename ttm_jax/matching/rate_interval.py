@@ -11,7 +11,7 @@ class Rate:
     """A count out of a total, with the value that chance would give.
 
     Examples:
-        >>> from ttm_jax.matching.rate import Rate
+        >>> from ttm_jax.matching.rate_interval import Rate
         >>> rate = Rate(count=31, of=135, chance=1 / 6)
         >>> f"{rate.percent:.2f} %"
         '22.96 %'

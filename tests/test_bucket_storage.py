@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod import Pod
 
-from ttm_jax import buckets
+from ttm_jax import bucket_storage
 from ttm_jax.errors import InputError
 
 
@@ -35,39 +35,39 @@ def names(system) -> list[str]:
 
 def test_a_path_is_local_or_an_address():
     for text in ("runs/mine", "/runs/a", ".", "C:/runs", "a:b", "gs:", "photos/gs:/x"):
-        assert not buckets.is_address(text)
-        assert buckets.working_folder(Path(text)) == Path(text)
-        assert buckets.fetched(text) == Path(text)
-    assert not buckets.is_address("gs:/bucket/x")  # only a Path loses the second slash
-    assert buckets.address_of(Path("gs://bucket/runs/mine")) == "gs://bucket/runs/mine"
-    assert buckets.address_of("s3://bucket/runs/") == "s3://bucket/runs"
+        assert not bucket_storage.is_address(text)
+        assert bucket_storage.working_folder(Path(text)) == Path(text)
+        assert bucket_storage.fetched(text) == Path(text)
+    assert not bucket_storage.is_address("gs:/bucket/x")  # only a Path loses the second slash
+    assert bucket_storage.address_of(Path("gs://bucket/runs/mine")) == "gs://bucket/runs/mine"
+    assert bucket_storage.address_of("s3://bucket/runs/") == "s3://bucket/runs"
 
 
 def test_what_is_written_is_sent_and_what_is_removed_is_removed(memory):
     memory.pipe({"/bucket/run/old.json": b"1", "/bucket/run/checkpoints/3/x": b"big"})
-    folder = buckets.working_folder(Path("memory://bucket/run"))
-    assert buckets.working_folder(Path("memory://bucket/run")) == folder
+    folder = bucket_storage.working_folder(Path("memory://bucket/run"))
+    assert bucket_storage.working_folder(Path("memory://bucket/run")) == folder
     assert [path.name for path in folder.iterdir()] == ["old.json"]  # checkpoints stay there
     (folder / "seed_0").mkdir()
     (folder / "seed_0" / "metrics.jsonl").write_text("a\n")
     (folder / "old.json").unlink()
     (folder / ".lock").write_text("me")
-    buckets.push()
+    bucket_storage.push()
     kept = ["/bucket/run/checkpoints/3/x", "/bucket/run/seed_0/metrics.jsonl"]
     assert names(memory) == kept
     with (folder / "seed_0" / "metrics.jsonl").open("a") as file:
         file.write("b\n")
-    buckets.push()
+    bucket_storage.push()
     assert memory.cat("/bucket/run/seed_0/metrics.jsonl") == b"a\nb\n"
-    assert buckets.shown(folder / "seed_0") == "memory://bucket/run/seed_0"
-    assert buckets.stored_at(folder.parent) is None
+    assert bucket_storage.shown(folder / "seed_0") == "memory://bucket/run/seed_0"
+    assert bucket_storage.stored_at(folder.parent) is None
     memory.pipe("/bucket/run/seed_0/metrics.jsonl", b"from another host")
-    buckets.pull()
+    bucket_storage.pull()
     assert (folder / "seed_0" / "metrics.jsonl").read_bytes() == b"from another host"
 
 
 def test_the_summary_comes_last(memory, monkeypatch):
-    folder = buckets.working_folder(Path("memory://bucket/run"))
+    folder = bucket_storage.working_folder(Path("memory://bucket/run"))
     for name in ("a.json", "summary.json", "z.json"):
         (folder / name).write_text("{}")
     sent = []
@@ -78,24 +78,24 @@ def test_the_summary_comes_last(memory, monkeypatch):
         return original(self, path, value, **more)
 
     monkeypatch.setattr(type(memory), "pipe_file", pipe_file)
-    buckets.push()
+    bucket_storage.push()
     assert sent[-1] == "summary.json"
     assert sorted(sent) == ["a.json", "summary.json", "z.json"]
 
 
 def test_data_is_downloaded_once_and_again_when_it_changed(memory, monkeypatch):
     memory.pipe({"/bucket/data/images/a.png": b"png", "/bucket/data/captions.txt": b"a cat"})
-    here = buckets.fetched("memory://bucket/data")
+    here = bucket_storage.fetched("memory://bucket/data")
     assert here.name == "data"
     assert (here / "images" / "a.png").read_bytes() == b"png"
     monkeypatch.setattr(buckets, "_download", None)  # a second download would fail
-    assert buckets.fetched("memory://bucket/data") == here
+    assert bucket_storage.fetched("memory://bucket/data") == here
     monkeypatch.undo()
     memory.pipe("/bucket/data/captions.txt", b"a cat and a dog")
-    assert (buckets.fetched("memory://bucket/data") / "captions.txt").read_text() == (
+    assert (bucket_storage.fetched("memory://bucket/data") / "captions.txt").read_text() == (
         "a cat and a dog"
     )
-    file = buckets.fetched("memory://bucket/data/captions.txt")
+    file = bucket_storage.fetched("memory://bucket/data/captions.txt")
     assert (file.name, file.read_text()) == ("captions.txt", "a cat and a dog")
 
 
@@ -104,14 +104,14 @@ def test_no_name_in_a_bucket_leads_out_of_the_folder(parts):
     name = "/".join(parts)
     inside = Path("/folder").joinpath(name)
     leads_out = ".." in inside.parts
-    assert buckets._is_inside(name) == (not leads_out)
+    assert bucket_storage._is_inside(name) == (not leads_out)
 
 
 def test_what_cannot_be_opened_is_one_line(memory):
     with pytest.raises(InputError, match="nosuch://a/b cannot be opened: "):
-        buckets.working_folder(Path("nosuch://a/b"))
+        bucket_storage.working_folder(Path("nosuch://a/b"))
     with pytest.raises(InputError, match="memory://bucket/none does not exist"):
-        buckets.fetched("memory://bucket/none")
+        bucket_storage.fetched("memory://bucket/none")
 
 
 def experiment(model: Path, run_dir: str) -> tuple[object, ...]:

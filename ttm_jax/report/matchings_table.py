@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ttm_jax.engine.result import TTMResult
 from ttm_jax.plain_text import one_line, rich_text
-from ttm_jax.report.screen import screen
+from ttm_jax.report.terminal import screen
 
 _ALL = 40  # images: up to this many are all shown, of more only the least certain
 _LEAST = 10

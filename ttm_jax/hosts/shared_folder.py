@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ttm_jax import buckets, files
+from ttm_jax import bucket_storage, files
 from ttm_jax.errors import InputError
-from ttm_jax.hosts import messages
+from ttm_jax.hosts import exchange
 from ttm_jax.hosts.join import timeout
-from ttm_jax.hosts.scope import is_first
+from ttm_jax.hosts.this_host import is_first
 
 _PATIENCE = 60.0  # seconds; network file systems remember for a while that a file was missing
 
@@ -24,7 +24,7 @@ def check_shared(written: Path) -> None:
     sync()
     while not (seen := written.exists()) and time.monotonic() < end:
         time.sleep(0.2)
-    blind = [host for host, sees in enumerate(messages.from_all(seen)) if not sees]
+    blind = [host for host, sees in enumerate(exchange.from_all(seen)) if not sees]
     if blind:
         raise InputError(
             f"host {blind[0]} does not see {written.parent}, where host 0 writes: give a folder on "
@@ -35,19 +35,19 @@ def check_shared(written: Path) -> None:
 def sync() -> None:
     """After this, all hosts see what the one that writes has written so far."""
     if is_first():
-        buckets.push()
-    messages.wait_for_all()
+        bucket_storage.push()
+    exchange.wait_for_all()
     if not is_first():
-        buckets.pull()
-    messages.wait_for_all()
+        bucket_storage.pull()
+    exchange.wait_for_all()
 
 
 def share() -> None:
     """After this, all hosts see what each of them has written."""
-    buckets.push()
-    messages.wait_for_all()
-    buckets.pull()
-    messages.wait_for_all()
+    bucket_storage.push()
+    exchange.wait_for_all()
+    bucket_storage.pull()
+    exchange.wait_for_all()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from itertools import count as counter
 from typing import Any, TypeVar
 
 from ttm_jax.errors import InputError
-from ttm_jax.hosts import scope
+from ttm_jax.hosts import this_host
 
 T = TypeVar("T")
 
@@ -25,10 +25,10 @@ def from_first(decide: Callable[[], T]) -> T:
 
     The value goes through JSON. An `InputError` is raised on all hosts.
     """
-    if scope.count() == 1:
+    if this_host.count() == 1:
         return decide()
     key = f"ttm_jax/{next(_calls)}/first"
-    if scope.index() == 0:
+    if this_host.index() == 0:
         try:
             value = decide()
         except InputError as error:
@@ -44,12 +44,12 @@ def from_first(decide: Callable[[], T]) -> T:
 
 def from_all(value: T) -> list[T]:
     """The values of all hosts, in their order. They go through JSON."""
-    if scope.count() == 1:
+    if this_host.count() == 1:
         return [value]
     here = f"ttm_jax/{next(_calls)}"
-    put(f"{here}/{scope.index()}", json.dumps(value))
-    if scope.index() == 0:
-        values = [json.loads(_wait_for(f"{here}/{host}")) for host in range(scope.count())]
+    put(f"{here}/{this_host.index()}", json.dumps(value))
+    if this_host.index() == 0:
+        values = [json.loads(_wait_for(f"{here}/{host}")) for host in range(this_host.count())]
         put(f"{here}/all", json.dumps(values))
         return values
     return json.loads(_wait_for(f"{here}/all"))

@@ -12,9 +12,9 @@ import numpy as np
 from ttm_jax.config import Prior, TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.errors import InputError
+from ttm_jax.matching.caption_prior import remove_prior
 from ttm_jax.matching.decoys import DRAWS, draw_partners
 from ttm_jax.matching.large.embeddings import Embeddings
-from ttm_jax.matching.prior import remove_prior
 from ttm_jax.training.task import Scored, Scores, Task
 from ttm_jax.training.trainable import Flat
 

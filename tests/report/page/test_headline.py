@@ -16,7 +16,7 @@ from made_runs import (
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Group, GroupedDataset
-from ttm_jax.report.page.answer import changed, lead, lead_of_many, tiles
+from ttm_jax.report.page.headline import changed, lead, lead_of_many, tiles
 from ttm_jax.report.page.page import page
 from ttm_jax.report.page.settings import used_settings
 from ttm_jax.report.run_data import read_experiments

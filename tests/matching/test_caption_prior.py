@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from ttm_jax.errors import InputError
-from ttm_jax.matching.match import match_groups
-from ttm_jax.matching.prior import (
+from ttm_jax.matching.caption_prior import (
     CaptionTotals,
     remove_prior,
     subtract_decoys,
     subtract_from_matrix,
 )
+from ttm_jax.matching.match import match_groups
 
 
 def pool(seed, groups, images, texts):

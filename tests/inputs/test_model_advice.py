@@ -7,7 +7,7 @@ import pytest
 
 from ttm_jax.data import world
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.advice import ADVICE, Advice, ForeignWordsWarning, read_advice
+from ttm_jax.inputs.model_advice import ADVICE, Advice, ForeignWordsWarning, read_advice
 from ttm_jax.load import SMALL, load_model
 from ttm_jax.small.settings import ABOUT, small_advice
 from ttm_jax.small.settings import SMALL as SETTINGS

@@ -12,8 +12,8 @@ from paths import TESTS
 from ttm_jax.errors import InputError
 from ttm_jax.weights import huggingface, parameter_names
 from ttm_jax.weights.checkpoint_files import Tensors
-from ttm_jax.weights.layout import Rule, copy_transposed, expand, to_ours, to_theirs
 from ttm_jax.weights.positions import at_image_size, resample
+from ttm_jax.weights.tensor_layout import Rule, copy_transposed, expand, to_ours, to_theirs
 
 GOLDEN = TESTS / "golden"
 

@@ -8,7 +8,7 @@ from typing import Any
 from orbax.checkpoint import multihost as _public  # noqa: F401 - loads the module below
 from orbax.checkpoint._src.multihost import multihost
 
-from ttm_jax.hosts import scope
+from ttm_jax.hosts import this_host
 
 _lock = threading.Lock()
 _inside = 0
@@ -22,7 +22,7 @@ def as_only_process() -> Iterator[None]:
     orbax writes arrays of one process on process 0 only, whoever is said to be the primary host.
     Does nothing where all processes work together.
     """
-    if not scope.is_alone():
+    if not this_host.is_alone():
         yield
         return
     _enter(1)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ttm_jax.models.stack import run_stack
+from ttm_jax.models.layer_stack import run_stack
 from ttm_jax.models.transformer import rematerialise
 
 DEPTH, WIDTH, BATCH, TOKENS = 5, 6, 3, 4

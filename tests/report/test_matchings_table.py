@@ -5,8 +5,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from ttm_jax.report import answer
-from ttm_jax.report.answer import print_answer
+from ttm_jax.report.matchings_table import print_answer
 
 CAPTIONS = [f"caption number {n}, with so many words in it that it needs a line" for n in range(4)]
 NAMES = ["cat.png", "Bridge_by_Sander_Klootwijk.jpg", "x" * 50 + ".jpg", "a b.png"]

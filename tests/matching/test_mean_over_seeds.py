@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ttm_jax.matching.spread import population_std, spread
+from ttm_jax.matching.mean_over_seeds import population_std, spread
 
 VALUES = [69.0, 70.5, 69.75, 69.75]
 

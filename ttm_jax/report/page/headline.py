@@ -7,9 +7,9 @@ from statistics import fmean
 import numpy as np
 
 from ttm_jax.data.paper import PaperResult
+from ttm_jax.matching.mean_over_seeds import population_std
 from ttm_jax.matching.metric_names import METRICS
-from ttm_jax.matching.rate import error_reduction
-from ttm_jax.matching.spread import population_std
+from ttm_jax.matching.rate_interval import error_reduction
 from ttm_jax.report.decisions import decisions
 from ttm_jax.report.page.names import unit_titles
 from ttm_jax.report.run_data import Experiment, SeedRun

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from ttm_jax.engine.alarm import advice, alarm, best_iteration, caption_variety, worth_keeping
+from ttm_jax.engine.collapse_alarm import (
+    advice,
+    alarm,
+    best_iteration,
+    caption_variety,
+    worth_keeping,
+)
 
 
 def row(iteration, value=None, captions=None):

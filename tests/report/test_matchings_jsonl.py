@@ -5,7 +5,7 @@ from made_runs import mixed_dataset, write_mixed, write_run
 
 from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Group, GroupedDataset
-from ttm_jax.report.matchings import matching_lines
+from ttm_jax.report.matchings_jsonl import matching_lines
 from ttm_jax.runs.folder import RunFolder
 
 GLOBAL = TTMConfig(matching="global", tau_unit="fraction", tau_1=0.0, iterations=1)

@@ -10,7 +10,7 @@ from typing import Any
 from ttm_jax.config import Matching, TTMConfig
 from ttm_jax.data.paper.models import MODELS
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.advice import Advice
+from ttm_jax.inputs.model_advice import Advice
 
 _TYPES = {field.name: field.type for field in fields(TTMConfig)}
 
