@@ -1,6 +1,7 @@
 """The paper's tables from run folders, with the paper's numbers: Markdown, CSV, LaTeX.
 
-The ± of these tables divides by n, because the paper's ± beside it does (`matching.mean_over_seeds`).
+The ± of these tables divides by n, because the paper's ± beside it does
+(`matching.mean_over_seeds`).
 """
 
 import csv
