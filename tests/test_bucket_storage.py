@@ -22,7 +22,7 @@ from ttm_jax.errors import InputError
 def memory(tmp_path, monkeypatch):
     """memory://bucket, empty; and no working folders from before."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(buckets, "_copies", {})
+    monkeypatch.setattr(bucket_storage, "_copies", {})
     system = fsspec.filesystem("memory")
     if system.exists("/bucket"):
         system.rm("/bucket", recursive=True)
@@ -88,7 +88,7 @@ def test_data_is_downloaded_once_and_again_when_it_changed(memory, monkeypatch):
     here = bucket_storage.fetched("memory://bucket/data")
     assert here.name == "data"
     assert (here / "images" / "a.png").read_bytes() == b"png"
-    monkeypatch.setattr(buckets, "_download", None)  # a second download would fail
+    monkeypatch.setattr(bucket_storage, "_download", None)  # a second download would fail
     assert bucket_storage.fetched("memory://bucket/data") == here
     monkeypatch.undo()
     memory.pipe("/bucket/data/captions.txt", b"a cat and a dog")

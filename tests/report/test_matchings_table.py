@@ -5,6 +5,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from ttm_jax.report import matchings_table
 from ttm_jax.report.matchings_table import print_answer
 
 CAPTIONS = [f"caption number {n}, with so many words in it that it needs a line" for n in range(4)]
@@ -26,7 +27,7 @@ def test_on_a_terminal(capsys, monkeypatch, width):
     def terminal(_wide: int) -> Console:
         return Console(file=sys.stdout, width=width, force_terminal=True, color_system=None)
 
-    monkeypatch.setattr(answer, "screen", terminal)
+    monkeypatch.setattr(matchings_table, "screen", terminal)
     print_answer(rows())
     shown = capsys.readouterr().out.partition("* changed by")[0]
     lines = shown.splitlines()

@@ -5,6 +5,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from ttm_jax.report import terminal as screens
 from ttm_jax.report.tables.beside_paper import print_comparison
 from ttm_jax.report.tables.result_row import ResultRow, print_rows
 from ttm_jax.report.tables.verdict import Comparison, Number, judge
@@ -17,7 +18,7 @@ def width(request, monkeypatch):
     def terminal(_wide: int) -> Console:
         return Console(file=sys.stdout, width=request.param, force_terminal=True, color_system=None)
 
-    monkeypatch.setattr(screen, "screen", terminal)
+    monkeypatch.setattr(screens, "screen", terminal)
     return request.param
 
 
