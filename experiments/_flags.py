@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from experiments._checks import check_at_least, check_seeds
 from ttm_jax.bucket_storage import working_folder
 from ttm_jax.cli.options import Switch, option
-from ttm_jax.config import Placement
+from ttm_jax.config import Dtype, Placement, Precision
 from ttm_jax.engine.devices import check_device
 from ttm_jax.hosts.join import Hosts, join
 
@@ -43,14 +43,16 @@ class Flags:
     """Keep the optimizer's moments from one iteration to the next."""
     config: Annotated[Path | None, option("PATH", "the paper's settings")] = None
     """Take all settings from the config.json of an earlier run; other flags go on top."""
-    dtype: Annotated[
-        Literal["float32", "bfloat16"] | None, option("float32|bfloat16", "float32")
-    ] = None
+    dtype: Annotated[Dtype | None, option("float32|bfloat16", "float32")] = None
     """Type of the computation; parameters stay float32."""
-    precision: Annotated[
-        Literal["highest", "high", "default"] | None, option("highest|high|default", "highest")
-    ] = None
+    precision: Annotated[Precision | None, option("highest|high|default", "highest")] = None
     """Precision of float32 matrix products, which matters on TPUs and recent GPUs."""
+    train_dtype: Annotated[Dtype | None, option("float32|bfloat16", "that of --dtype")] = None
+    """Type of the computation in training only; scores and thresholds keep --dtype."""
+    train_precision: Annotated[
+        Precision | None, option("highest|high|default", "that of --precision")
+    ] = None
+    """Precision in training only; scores and thresholds keep --precision."""
     placement: Annotated[Placement | None, option("replicated|sharded", "replicated")] = None
     """Keep parameters and optimizer state on every device, or split them over the devices."""
     exif: Exif = "as-published"

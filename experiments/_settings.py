@@ -10,7 +10,10 @@ from ttm_jax.errors import InputError
 from ttm_jax.files import read_json
 
 # Flags that are fields of TTMConfig under the same name.
-_FIELDS = ("iterations", "epochs", "lr", "tau_1", "dtype", "precision", "placement")
+_FIELDS = (
+    "iterations", "epochs", "lr", "tau_1", "dtype", "precision", "train_dtype", "train_precision",
+    "placement",
+)  # fmt: skip
 # How a run is computed; the result is the same up to rounding, or should be.
 _COMPUTED = ("memory", "placement", "keep_checkpoints")
 # What the scores of an untrained model depend on.

@@ -12,6 +12,8 @@ Matching = Literal["group", "global"]
 TauUnit = Literal["logit", "probability", "fraction"]
 Schedule = Literal["linear", "cosine", "constant", "ascending"]
 Placement = Literal["replicated", "sharded"]
+Precision = Literal["highest", "high", "default"]
+Dtype = Literal["float32", "bfloat16"]
 Prior = Literal["none", "subtract", "standardise"]
 
 _GROWTH = 1.05  # how much larger a batch may get to avoid a tiny last one
@@ -129,10 +131,15 @@ class TTMConfig:
     and `"lora:last:4"`. What is frozen is computed once per run."""
     lora_rank: int = 8
     """Rank of the adapters with `train="lora..."`."""
-    precision: Literal["highest", "high", "default"] = "highest"
-    """Precision of matrix products."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "highest"
+    """Precision of float32 matrix products."""
+    dtype: Dtype = "float32"
     """Dtype of the computation; parameters stay float32."""
+    train_precision: Precision | None = None
+    """Precision in training steps only; None is that of `precision`. Scores and thresholds keep
+    `precision`."""
+    train_dtype: Dtype | None = None
+    """Dtype in training steps only; None is that of `dtype`."""
     memory: Memory = field(default_factory=Memory)
     """How a training step is made to fit in memory."""
     placement: Placement = "replicated"
@@ -140,6 +147,11 @@ class TTMConfig:
     keep_checkpoints: int = 3
     """How many of the latest checkpoints to keep on disk; 0 keeps all. The one that looks best
     without labels is kept besides."""
+
+    @property
+    def training_compute(self) -> tuple[Dtype, Precision]:
+        """Dtype and precision of training steps."""
+        return self.train_dtype or self.dtype, self.train_precision or self.precision
 
     def __post_init__(self) -> None:
         if self.matching == "global" and self.tau_unit == "probability":

@@ -29,6 +29,13 @@ def test_the_line_counts_steps_scores_and_seeds():
     assert "4 to 6 hours and up to 1.3e+02 dollars" in line
 
 
+def test_training_may_be_computed_otherwise_than_scores():
+    config = TTMConfig(iterations=1, train_dtype="bfloat16")  # scores take six passes
+    hour = int(8 * 918e12 * USED * 3600)
+    line = outlook_on("v6e-8", config, step=hour, score=hour // 12, steps=(1, 1), seeds=1)
+    assert "; 2 hours" in line
+
+
 def test_unknown_machines_are_refused():
     with pytest.raises(InputError, match="no device is called 'v9'; there are v5e-8, v6e-8, h100"):
         check_device("v9", dry_run=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ttm_jax.bucket_storage import fetched, working_folder
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.config import Matching, Prior, Schedule, TTMConfig, check_seeds
+from ttm_jax.config import Dtype, Matching, Precision, Prior, Schedule, TTMConfig, check_seeds
 from ttm_jax.data.own_data import OwnData, read_own_data
 from ttm_jax.engine.devices import check_device
 from ttm_jax.engine.recommended_settings import own_data_config, rate_is_known, with_advice
@@ -87,6 +87,10 @@ class Args:
     """What is trained: all, image, text, heads, last:N (the last N blocks and the heads), lora, or
     combined, as in text:last:2 and lora:last:2. What is frozen is computed once: last:2 makes a
     training step several times cheaper."""
+    train_dtype: Annotated[Dtype | None, option("float32|bfloat16", "float32")] = None
+    """Type of the computation in training; scores and thresholds are always float32."""
+    train_precision: Annotated[Precision | None, option("highest|high|default", "highest")] = None
+    """Precision of float32 matrix products in training: on TPUs, high and default are faster."""
     augment: Switch = False
     """Train on random crops; not advisable where position or the edge of the image matters."""
     seeds: tuple[int, ...] = (0,)
@@ -200,7 +204,7 @@ def settings(args: Args, data: OwnData, advice: Advice, *, generative: bool) -> 
     config = with_advice(config, advice, args.model)
     names = (
         "iterations", "epochs", "lr", "batch_groups", "coverage", "first_precision", "schedule",
-        "train", "keep_checkpoints",
+        "train", "train_dtype", "train_precision", "keep_checkpoints",
     )  # fmt: skip
     changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return replace(config, augment=args.augment, prior=args.prior, **changes)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ttm_jax.config import TTMConfig
+from ttm_jax.config import Dtype, Precision, TTMConfig
 from ttm_jax.errors import InputError
 
 DeviceName = Literal["v5e-8", "v6e-8", "h100"]
@@ -58,7 +58,16 @@ def check_device(name: str | None, *, dry_run: bool) -> None:
 
 def seconds_on(device: Device, flops: float, config: TTMConfig) -> float:
     """Time for so many operations of matrix products, at a usual share of the peak."""
-    peak = device.bfloat16 if config.dtype == "bfloat16" else device.float32[config.precision]
+    return _seconds(device, flops, config.dtype, config.precision)
+
+
+def training_seconds_on(device: Device, flops: float, config: TTMConfig) -> float:
+    """The same for operations of training steps."""
+    return _seconds(device, flops, *config.training_compute)
+
+
+def _seconds(device: Device, flops: float, dtype: Dtype, precision: Precision) -> float:
+    peak = device.bfloat16 if dtype == "bfloat16" else device.float32[precision]
     return flops / (USED * device.chips * peak * 1e12)
 
 
@@ -67,11 +76,11 @@ def outlook_on(
 ) -> str:
     """One line for `--dry-run`; `step` and `score` are operations of a step and of all scores."""
     device = find_device(name)
-    scoring = (config.iterations + 1) * score
-    totals = [seconds_on(device, float(seeds * (n * step + scoring)), config) for n in steps]
+    scoring = seconds_on(device, float((config.iterations + 1) * score), config)
+    each = training_seconds_on(device, float(step), config)
+    totals = [seeds * (n * each + scoring) for n in steps]
     hours = " to ".join(dict.fromkeys(_at_least(seconds / 3600) for seconds in totals))
     dollars = totals[-1] / 3600 * device.chips * device.dollars
-    each = seconds_on(device, float(step), config)
     return (
         f"{name}: {step / 1e12:.3g} TFLOP per step, {each:.2g} s at "
         f"{USED:.0%} of the peak of {device.chips} chips; {hours} hours and up to "

@@ -57,7 +57,7 @@ class ContrastiveTask:
     ) -> None:
         self.model, self.dataset, self.initial = model, dataset, initial
         self.objective, self.mesh = objective, objective.mesh
-        self.towers = objective.towers
+        self.towers = Towers(model.module, objective.towers.part)  # as scores are computed
         self.global_matching, self.step_bytes = global_matching, step_bytes
         self.step_flops = step_flops
         self.scoring: dict[str, Any] = {}  # a logit is a logit
@@ -143,12 +143,15 @@ def bind(
         data_bytes=sum(x.nbytes for x in jax.tree.leaves(pools)),
     )
     model = model.with_compute(Compute(config.dtype, config.precision, step.remat))
+    trained = model.with_compute(Compute(*config.training_compute, step.remat))
     place = partial(sharding.param_shardings, mesh=mesh, placement=config.placement)
     frozen = sharding.put(split.frozen, place(split.frozen))
     towers = Towers(model.module, part)
     split = Split(split.trained, frozen)
     pools = _with_first(towers, split, pools, model.processor, mesh)
-    objective = ContrastiveObjective(towers, model.processor, mesh, step.chunk)
+    objective = ContrastiveObjective(
+        Towers(trained.module, part), model.processor, mesh, step.chunk
+    )
     return ContrastiveTask(
         model,
         dataset,

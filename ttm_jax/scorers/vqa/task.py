@@ -44,6 +44,7 @@ class VQATask:
     ) -> None:
         self.model, self.dataset, self.initial, self.sizes = model, dataset, initial, sizes
         self.objective, self.mesh = objective, objective.vqa.mesh
+        self.vqa = model.vqa(self.mesh)  # as scores are computed
         self.step_bytes, self.step_flops = step_bytes, step_flops
         self.data = sharding.put(pools, sharding.replicated(self.mesh), "images or captions")
         self.scoring: dict[str, Any] = model.describe()
@@ -67,7 +68,7 @@ class VQATask:
         blocks = [_pairs(block) for block in of]
         pairs, inverse = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
         found = score_pairs(
-            self.objective.vqa,
+            self.vqa,
             variables(trained, self.initial.frozen),
             self.data,
             self.sizes,
@@ -126,9 +127,10 @@ def bind(
         _CHUNKS,
     )
     model = model.with_compute(Compute(config.dtype, config.precision, step.remat))
+    trained = model.with_compute(Compute(*config.training_compute, step.remat))
     place = partial(sharding.param_shardings, mesh=mesh, placement=config.placement)
     frozen = sharding.put(split.frozen, place(split.frozen))
-    objective = VQAObjective(model.vqa(mesh), questions, step.chunk)
+    objective = VQAObjective(trained.vqa(mesh), questions, step.chunk)
     initial = Split(split.trained, frozen)
     flops = memory.step_flops(model.config, counts, row, rows)
     return VQATask(model, dataset, initial, objective, pools, sizes, step.bytes_needed, flops)
