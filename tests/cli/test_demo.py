@@ -16,6 +16,11 @@ def test_the_demo_from_end_to_end(command, tmp_path):  # noqa: F811
     assert done.code == 0, done.err
     for word in ("SimpleMatch", "color_swap", "color_choice", "curves.png", "summary.json"):
         assert word in done.out
+    assert f"{tmp_path / 'demo' / 'report.html'}" in done.out
+    page = (tmp_path / "demo/report.html").read_text(encoding="utf-8")
+    for group in ("color_swap-test-0-0000", f"color_choice-test-0-{GROUPS - 1:04}"):
+        assert group in page
+    assert f"ttm inspect {tmp_path / 'demo/color_swap/seed_0'}" in done.out
     assert (tmp_path / "demo/curves.png").stat().st_size > 10_000
     square, choice = read_json(tmp_path / "demo/summary.json")["rows"]
     assert (square["shape"], choice["shape"]) == ("2x2", "1x4")

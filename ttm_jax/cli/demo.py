@@ -6,7 +6,8 @@
 A small pretrained model is adapted to two benchmarks of the procedural world: a 2x2 one (two
 images, two captions) and a 1x4 one (one image, four captions). Raw is GroupScore; SimpleMatch reads
 the same scores as a matching (GroupMatch); TTM adapts the model to its own confident matchings. No
-step uses labels: they only measure the result. Everything is written to runs/demo.
+step uses labels: they only measure the result. Everything is written to runs/demo; report.html
+there shows every group before and after.
 """
 
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ def main(argv: Sequence[str]) -> None:
     from ttm_jax.data import world
     from ttm_jax.files import write_json
     from ttm_jax.report.figures.curves import draw_curves
+    from ttm_jax.report.page.page import write_page
+    from ttm_jax.report.run_data import read_experiments
     from ttm_jax.report.tables.result_row import print_rows, world_row
     from ttm_jax.runs.console import Console
     from ttm_jax.small.run_variant import run_variant
@@ -70,7 +73,21 @@ def main(argv: Sequence[str]) -> None:
     draw_curves({v: [f / f"seed_{s}" for s in args.seeds] for v, f in folders.items()}, figure)
     write_json(args.run_dir / "summary.json", {"rows": [row.as_json() for row in rows]})
     print_rows(rows, "Test-Time Matching, no labels used")
-    print(f"curves over the iterations: {figure}")
-    print(f"numbers: {args.run_dir / 'summary.json'}")
-    print("run folders with checkpoints: " + ", ".join(map(str, folders.values())))
-    print(f"a page to look at: ttm report {args.run_dir}/*/ -o report.html")
+    page = args.run_dir / "report.html"
+    write_page(read_experiments(list(folders.values())), page)
+    print(f"every group before and after, to open in a browser: {page}")
+    print(f"curves and numbers: {figure}, {args.run_dir / 'summary.json'}")
+    print(_next(args, folders[args.variants[0]] / f"seed_{args.seeds[0]}"))
+
+
+def _next(args: Args, run: Path) -> str:
+    """What to type next: look inside, and the same with data of one's own."""
+    return "\n".join(
+        (
+            "What next?",
+            f"  ttm inspect {run}   what is in a checkpoint",
+            "  ttm world --variant color_swap --groups 60 --out my_data   or a folder of your own:",
+            f"  ttm diagnose --model {args.model} --data my_data   does the model know anything?",
+            f"  ttm adapt --model {args.model} --data my_data   matchings and an adapted model",
+        )
+    )
