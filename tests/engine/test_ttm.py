@@ -227,7 +227,7 @@ class TestWaysToComputeTheSame:
             np.testing.assert_array_equal(a.selected, b.selected)
 
     def test_training_in_bfloat16_leaves_scores_in_float32(self):
-        """The first scores are those of float32, bit for bit; the trained model differs a little."""
+        """The first scores are those of float32, bit for bit; the trained model is not."""
         usual = run(config=replace(CONFIG, iterations=1))
         with jax.numpy_dtype_promotion("standard"):  # flax's norms add up in float32
             mixed = run(config=replace(CONFIG, iterations=1, train_dtype="bfloat16"))
