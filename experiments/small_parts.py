@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from experiments._checks import check_at_least, check_seeds
+from experiments._small_ways import compare_ways
 from ttm_jax.cli.exit_codes import run
-from ttm_jax.cli.options import Switch, given, option, parse
+from ttm_jax.cli.options import Switch, option, parse
 
 TWO_BY_TWO = (
     "color_swap",
@@ -28,7 +28,7 @@ TWO_BY_TWO = (
 
 @dataclass(frozen=True)
 class Args:
-    model: str = "small-siglip"
+    models: tuple[str, ...] = ("small-siglip",)
     """small-siglip, small-clip, or any other checkpoint."""
     variants: tuple[str, ...] = TWO_BY_TWO
     """Benchmarks; `ttm world --list` shows all."""
@@ -48,34 +48,17 @@ class Args:
 
 def main() -> None:
     args = parse(Args, sys.argv[1:], "python -m experiments.small_parts", __doc__)
-    check_seeds(args.seeds)
-    check_at_least("--groups", args.groups)
-    check_at_least("--iterations", args.iterations)
-    from ttm_jax.data import world
-    from ttm_jax.files import write_json, write_text
-    from ttm_jax.report.tables.parts import PartsRow, parts_table
-    from ttm_jax.runs.console import Console
-    from ttm_jax.small.run_variant import run_variant
-    from ttm_jax.small.settings import GROUPS, small_config
-
-    groups = given(args.groups, GROUPS)
-    rows: list[PartsRow] = []
-    with Console("quiet" if args.quiet else "plain") as console:
-        for variant in args.variants:
-            config = small_config(world.find_variant(variant).shape)
-            config = replace(config, iterations=given(args.iterations, config.iterations))
-            folder = args.run_dir / f"{variant}_{args.model.replace('/', '_')}"
-            results = {
-                part: run_variant(
-                    variant, args.model, "group", replace(config, train=part), args.seeds,
-                    folder / part.replace(":", "_"), console, groups=groups,
-                )
-                for part in args.parts
-            }  # fmt: skip
-            rows.append(PartsRow.of(variant, results))
-            write_text(args.run_dir / "parts.md", parts_table(rows))
-            write_json(args.run_dir / "parts.json", {"rows": [row.as_json() for row in rows]})
-    print(parts_table(rows), end="")
+    compare_ways(
+        lambda config: {part: replace(config, train=part) for part in args.parts},
+        models=args.models,
+        variants=args.variants,
+        seeds=args.seeds,
+        groups=args.groups,
+        iterations=args.iterations,
+        run_dir=args.run_dir,
+        name="parts",
+        quiet=args.quiet,
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The demo in a reduced size: the shipped model, real training, and numbers that must hold."""
 
+import jax
 import numpy as np
 import pytest
 from commands import command, one_device  # noqa: F401  (fixtures)
@@ -116,7 +117,26 @@ def test_parts_of_a_small_model(command, tmp_path):  # noqa: F811
     (row,) = read_json(tmp_path / "parts.json")["rows"]
     assert list(row["after"]) == ["heads", "text:last:1"]
     assert (tmp_path / "parts.md").read_text(encoding="utf-8") in done.out
-    assert done.out.splitlines()[0] == "| variant | before | heads | text:last:1 |"
+    assert done.out.splitlines()[0] == "| variant | model | before | heads | text:last:1 |"
     refused = command("small_parts", *size, "--parts", "last:99", "--run-dir", tmp_path / "no")
     assert refused.code == 2
     assert "expected last:1 to last:" in refused.err
+
+
+@pytest.mark.slow
+def test_precisions_of_a_small_model(command, tmp_path):  # noqa: F811
+    size = ("--groups", 8, "--iterations", 1, "--variants", "color_swap", "--quiet")
+    with jax.numpy_dtype_promotion("standard"):  # flax's norms add up in float32
+        done = command("small_precision", *size, "--models", "small-clip", "--run-dir", tmp_path)
+    assert done.code == 0, done.err
+    (row,) = read_json(tmp_path / "precision.json")["rows"]
+    assert list(row["after"]) == ["float32", "bfloat16 training", "bfloat16"]
+    first = [
+        read_json(tmp_path / "color_swap_small-clip" / way / "seed_0" / "config.json")["config"]
+        for way in ("float32", "bfloat16_training", "bfloat16")
+    ]
+    assert [(c["dtype"], c["train_dtype"]) for c in first] == [
+        ("float32", None),
+        ("float32", "bfloat16"),
+        ("bfloat16", None),
+    ]
