@@ -17,6 +17,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TTM_JAX_COMPILE_CACHE", "off")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from paths import PROGRAMS, forget_half_written
+
+# What several tests compile is compiled once: also in the processes that they start, and from one
+# run of the suite to the next.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    forget_half_written()
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROGRAMS)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+
 import jax
 import pytest
 from hypothesis import settings
@@ -24,9 +33,6 @@ from jaxtyping import install_import_hook
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-# Programs that several tests compile are compiled once, also from one run to the next.
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".jax_cache"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 # No test asserts a time, and a loaded machine must not make one fail.
 settings.register_profile("ttm_jax", deadline=None)

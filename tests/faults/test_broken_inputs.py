@@ -63,8 +63,6 @@ _SMALL_PARENT = (
 
 def run_process(arguments: list[object], folder: Path) -> tuple[int, str]:
     """Run as from a shell, and check the memory of this one process."""
-    cache = Path(__file__).parents[2] / ".jax_cache"
-    environment = {"JAX_COMPILATION_CACHE_DIR": str(cache), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-m", "ttm_jax.cli.main", *map(str, arguments)]
     done = subprocess.run(
         [sys.executable, "-c", _SMALL_PARENT, *command],
@@ -72,7 +70,7 @@ def run_process(arguments: list[object], folder: Path) -> tuple[int, str]:
         text=True,
         timeout=600,
         cwd=folder,
-        env={**os.environ, **environment, "XLA_FLAGS": ""},
+        env={**os.environ, "XLA_FLAGS": ""},
     )
     assert int(done.stdout.split()[-1]) < MOST_MEMORY
     return done.returncode, done.stderr

@@ -77,8 +77,6 @@ def environment_of(port: int, hosts: int, host: int) -> dict[str, str]:
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES} "
         "--xla_backend_optimization_level=0",
-        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".jax_cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "COLUMNS": "160",
     }
