@@ -1,6 +1,7 @@
 """The one progress bar of the project: on the terminal, on stderr, gone when it is done."""
 
 import functools
+import importlib.util
 import sys
 from typing import Any
 
@@ -42,7 +43,19 @@ def progress_bar(*, extra: tuple[str, ...] = ()) -> Any:
         Remaining(),
         console=_console(getattr(sys.stderr, "rich_proxied_file", sys.stderr)),
         transient=True,
+        disable=in_notebook() and not draws_in_notebook(),  # rich would only warn, again and again
     )
+
+
+def in_notebook() -> bool:
+    """Whether this is a Jupyter kernel, whose output is no terminal."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def draws_in_notebook() -> bool:
+    """Whether bars can be drawn there: rich needs ipywidgets for that."""
+    return in_notebook() and importlib.util.find_spec("ipywidgets") is not None
 
 
 @functools.lru_cache(maxsize=1)

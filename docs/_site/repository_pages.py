@@ -8,11 +8,16 @@ and translated here; a link to a file that is not in the site stays as it is, so
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parent))  # MkDocs loads a hook by its path
+
+from notebook_page import as_markdown
 
 # Where a page lies in the repository -> where it is in the site.
 OUTSIDE = {
@@ -23,6 +28,7 @@ OUTSIDE = {
     "benchmarks/README.md": "benchmarks.md",
     "examples/README.md": "examples.md",
 }
+NOTEBOOK = "examples/tour.ipynb"
 _IN_REPOSITORY = {site: source for source, site in OUTSIDE.items()}
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
@@ -33,6 +39,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     root = Path(config.config_file_path).parent
     for source, site in OUTSIDE.items():
         files.append(File.generated(config, site, abs_src_path=str(root / source)))
+    files.append(File.generated(config, "tour.md", content=as_markdown(root / NOTEBOOK)))
     return files
 
 

@@ -3,6 +3,9 @@
 import io
 import re
 import sys
+from types import SimpleNamespace
+
+import pytest
 
 from ttm_jax.progress_bar import progress_bar
 from ttm_jax.runs import console
@@ -46,6 +49,21 @@ def test_a_log_file_gets_a_line_of_a_long_iteration(capsys, monkeypatch):
     quiet = Console("quiet")
     quiet.progress(1, 20)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_in_a_notebook_without_widgets_there_are_lines(monkeypatch, capsys, recwarn, widgets):
+    """Rich draws nothing there, and warns for every bar that ipywidgets is missing."""
+
+    class ZMQInteractiveShell:
+        pass
+
+    kernel = SimpleNamespace(get_ipython=ZMQInteractiveShell)
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: widgets or None)
+    assert console.default_console().mode == ("rich" if widgets else "plain")
+    assert progress_bar().disable is not widgets
+    assert not recwarn.list
 
 
 class _Terminal(io.StringIO):

@@ -34,7 +34,7 @@ from ttm_jax.training import sharding
 _SIGNIFICANT = 0.05
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
     """What can be said about a model on a dataset before anything is trained."""
 
@@ -67,6 +67,10 @@ class Diagnosis:
         if self.true_accuracy is None or self.blind_accuracy is None:
             return None
         return self.true_accuracy - self.blind_accuracy
+
+    def __repr__(self) -> str:
+        groups = len(self.margins.groups)
+        return f"Diagnosis({groups} groups, p = {self.p_value:.2g}; {self.sentence})"
 
     @property
     def go_ahead(self) -> bool:

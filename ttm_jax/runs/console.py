@@ -5,7 +5,7 @@ import time
 from typing import Any, Literal
 
 from ttm_jax.matching.metric_names import METRICS, headline_in
-from ttm_jax.progress_bar import progress_bar
+from ttm_jax.progress_bar import draws_in_notebook, in_notebook, progress_bar
 
 Mode = Literal["auto", "rich", "plain", "quiet"]
 _INTERVAL = 30.0  # seconds between progress lines in a log file
@@ -21,7 +21,7 @@ class Console:
     Args:
         mode: "rich" draws progress bars, "plain" prints lines for a log file (of the steps, at
             most one in half a minute), "quiet" prints nothing. "auto" is "rich" on a terminal and
-            in a notebook, and "plain" elsewhere.
+            in a notebook with ipywidgets, and "plain" elsewhere.
 
     Examples:
         >>> from ttm_jax import Console
@@ -31,7 +31,7 @@ class Console:
 
     def __init__(self, mode: Mode = "auto") -> None:
         if mode == "auto":
-            mode = "rich" if sys.stderr.isatty() or in_notebook() else "plain"
+            mode = "rich" if sys.stderr.isatty() or draws_in_notebook() else "plain"
         self.mode = mode
         self._progress: Any = None
         self._task: Any = None
@@ -158,11 +158,5 @@ def _line(cells: list[str], widths: list[int]) -> str:
 def default_console() -> Console:
     """For library calls: on a terminal or in a notebook progress is shown, elsewhere nothing."""
     if in_notebook():
-        return Console("rich")
+        return Console()
     return Console("rich" if sys.stderr.isatty() else "quiet")
-
-
-def in_notebook() -> bool:
-    """Whether this is a Jupyter kernel, whose output is no terminal but can be drawn on."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
