@@ -28,7 +28,7 @@ OUTSIDE = {
     "benchmarks/README.md": "benchmarks.md",
     "examples/README.md": "examples.md",
 }
-NOTEBOOK = "examples/tour.ipynb"
+NOTEBOOK, TOUR = "examples/tour.ipynb", "tour.md"
 _IN_REPOSITORY = {site: source for source, site in OUTSIDE.items()}
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
@@ -39,7 +39,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     root = Path(config.config_file_path).parent
     for source, site in OUTSIDE.items():
         files.append(File.generated(config, site, abs_src_path=str(root / source)))
-    files.append(File.generated(config, "tour.md", content=as_markdown(root / NOTEBOOK)))
+    files.append(File.generated(config, TOUR, content=as_markdown(root / NOTEBOOK)))
     return files
 
 
@@ -55,6 +55,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 def translate(target: str, source: str, site: str) -> str:
     """A link as it has to be in the site, for a page at `source` that is shown at `site`."""
     found = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    if found == NOTEBOOK:
+        return posixpath.relpath(TOUR, posixpath.dirname(site) or ".")
     if found not in OUTSIDE and not found.startswith("docs/"):
         return target
     place = OUTSIDE.get(found, found.removeprefix("docs/"))
