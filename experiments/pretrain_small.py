@@ -15,7 +15,7 @@ from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import option, parse
 from ttm_jax.hosts.join import Hosts, join
 
-STAGES = ("words", "reading", "together")
+STAGES = ("words", "reading", "together", "positions")
 
 
 @dataclass(frozen=True)
