@@ -78,12 +78,16 @@ def pretrain(
     recipe: Recipe,
     folder: Path,
     on_step: Callable[[str, int, Any], None] = lambda stage, step, loss: None,
+    start: Path | None = None,
 ) -> dict[str, Any]:
-    """Train according to the recipe, save a Hugging Face folder and return a training record."""
+    """Train according to the recipe, save a Hugging Face folder and return a training record.
+
+    With `start`, a folder of the same recipe, only the last stage is run, from the weights there.
+    """
     if folder.exists():
         raise InputError(f"{folder} exists already; give the name of a new folder")
     with TemporaryDirectory() as files:
-        return _pretrain(recipe, folder, Path(files), on_step)
+        return _pretrain(recipe, folder, Path(files), on_step, start)
 
 
 def curve(losses: Sequence[Any], points: int = 20) -> list[float]:
@@ -93,7 +97,11 @@ def curve(losses: Sequence[Any], points: int = 20) -> list[float]:
 
 
 def _pretrain(
-    recipe: Recipe, folder: Path, files: Path, on_step: Callable[[str, int, Any], None]
+    recipe: Recipe,
+    folder: Path,
+    files: Path,
+    on_step: Callable[[str, int, Any], None],
+    start: Path | None,
 ) -> dict[str, Any]:
     began = time.perf_counter()
     images, _ = training_pairs(recipe.seed, recipe.scenes, recipe.text, recipe.image_size)
@@ -106,8 +114,6 @@ def _pretrain(
     scenes = [training_scene(recipe.seed, number) for number in range(recipe.scenes)]
     batches = find_albums(scenes, recipe.album_size)
     module = make_module(recipe, tokenizer)
-    sample = jnp.zeros((1, recipe.image_size, recipe.image_size, 3)), jnp.asarray(tokens[0, :1])
-    params = module.init(jax.random.key(recipe.seed), *sample)["params"]
     losses: dict[str, list[Any]] = defaultdict(list)
 
     def say(stage: str) -> Callable[[int, Any], None]:
@@ -117,9 +123,14 @@ def _pretrain(
 
         return note
 
-    params = learn_words(recipe, module, params, images, captions, say("words"))
-    params = learn_to_read(recipe, module, params, images, tokens, batches, say("reading"))
-    params = learn_together(recipe, module, params, images, tokens, batches, say("together"))
+    if start is None:
+        sample = jnp.zeros((1, recipe.image_size, recipe.image_size, 3)), jnp.asarray(tokens[0, :1])
+        params = module.init(jax.random.key(recipe.seed), *sample)["params"]
+        params = learn_words(recipe, module, params, images, captions, say("words"))
+        params = learn_to_read(recipe, module, params, images, tokens, batches, say("reading"))
+        params = learn_together(recipe, module, params, images, tokens, batches, say("together"))
+    else:
+        params = huggingface.load(start).params
     params = learn_positions(
         recipe, module, params, images, captions, tokens, tokenizer, batches, say("positions")
     )
@@ -129,6 +140,7 @@ def _pretrain(
         "recipe": asdict(recipe),
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "minutes": round((time.perf_counter() - began) / 60, 1),
+        "start": None if start is None else str(start),
         "curves": {stage: curve(values) for stage, values in losses.items()},
     }
     write_json(folder / "recipe.json", record)
