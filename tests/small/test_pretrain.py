@@ -155,6 +155,10 @@ def test_the_same_recipe_gives_the_same_model(small, tmp_path):
     )
     a, b = (load_model(tmp_path / name) for name in ("a", "b"))
     assert same(a.params, b.params)
+    assert set(records[0]["curves"]) == {"words", "reading", "together", "positions"}
+    more = pretrain(small, tmp_path / "c", start=tmp_path / "a")
+    assert set(more["curves"]) == {"positions"}
+    assert not same(load_model(tmp_path / "c").params, a.params)
     captions = ["a red star", "a blue circle"]
     picture = np.zeros((40, 30, 3), np.uint8)
     assert a.score([picture], captions).shape == (1, 2)

@@ -42,7 +42,7 @@ class Recipe:
     """Trains the text tower, with the image tower frozen."""
     together: Stage = Stage(1000, 2e-4)
     """Trains both towers."""
-    positions: Stage = Stage(1200, 1e-3)
+    positions: Stage = Stage(1500, 1e-3)
     """Trains both towers and a head that predicts which thing is on which side."""
     place_weight: float = 0.3
     """Weight of that head's loss, relative to the contrastive loss."""
