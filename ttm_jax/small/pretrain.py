@@ -109,7 +109,10 @@ def _pretrain(
         training_captions(recipe.seed, recipe.scenes, recipe.text, draw=draw)
         for draw in range(recipe.rewordings)
     ]
-    tokenizer = write_folder_files(files, recipe, [c for draw in captions for c in draw])
+    if start is None:
+        tokenizer = write_folder_files(files, recipe, [c for draw in captions for c in draw])
+    else:  # another version of sentencepiece would learn another vocabulary from the same captions
+        files, tokenizer = start, load_tokenizer(start, recipe.family, recipe.text_length)
     tokens = np.stack([tokenizer(draw).ids for draw in captions])
     scenes = [training_scene(recipe.seed, number) for number in range(recipe.scenes)]
     batches = find_albums(scenes, recipe.album_size)
