@@ -15,7 +15,9 @@ from ttm_jax.files import read_json
 from ttm_jax.load import load_model
 from ttm_jax.small.batches import find_albums
 from ttm_jax.small.ngrams import find_ngrams, label, ngrams
-from ttm_jax.small.pretrain import make_module, pretrain, write_folder_files
+from ttm_jax.small.places import SIDE_WORDS, find_places, label_places, places
+from ttm_jax.small.positions import learn_positions
+from ttm_jax.small.pretrain import curve, make_module, pretrain, write_folder_files
 from ttm_jax.small.recipe import RECIPES, Recipe, Stage
 from ttm_jax.small.stages import learn_to_read, learn_together, learn_words
 
@@ -72,6 +74,29 @@ def test_labels_say_which_captions_have_which_ngrams():
         assert found == ngrams(caption) & set(known)
 
 
+def test_places_do_not_depend_on_the_order_of_mention():
+    said = {("red", "left"), ("star", "left"), ("circle", "right")}
+    assert places("a red star to the left of a circle") == said
+    assert places("there is a circle on the right of a red star") == said
+    assert places("a ring is higher than a disc") == {("ring", "above"), ("disc", "below")}
+    assert places("a red star and a circle") == set()
+    assert set(SIDE_WORDS.values()) == {"left", "right", "above", "below", "front", "behind"}
+
+
+def test_labels_say_which_captions_state_which_places():
+    captions = training_captions(0, 60, TrainingText(relation=1.0))
+    known = find_places(captions)
+    labels = label_places(captions, known)
+    for row, caption in enumerate(captions):
+        assert {known[column] for column in np.flatnonzero(labels[row])} == places(caption)
+
+
+def test_a_curve_has_the_mean_of_each_portion():
+    assert curve([1.0, 3.0, 5.0, 7.0], 2) == [2.0, 6.0]
+    assert curve([1.0, 2.0], 20) == [1.0, 2.0]
+    assert len(curve(list(range(1000)), 20)) == 20
+
+
 @pytest.fixture(scope="module", params=["siglip", "clip"])
 def small(request) -> Recipe:
     stage = Stage(3, 1e-3)
@@ -79,6 +104,7 @@ def small(request) -> Recipe:
         RECIPES[request.param],
         width=32, heads=1, depth=1, image_size=24, text_length=40, scenes=300, rewordings=2,
         batch=8, ngrams=20, album_size=2, words=stage, reading=stage, together=stage,
+        positions=stage, rearranged=12,
     )  # fmt: skip
 
 
@@ -102,7 +128,8 @@ def test_each_stage_changes_what_it_should(small, tmp_path):
     assert batches.albums
     read = learn_to_read(small, module, words, images, tokens, batches, note)
     both = learn_together(small, module, read, images, tokens, batches, note)
-    assert len(losses) == 9
+    last = learn_positions(small, module, both, images, captions, tokens, tokenizer, batches, note)
+    assert len(losses) == 12
     assert np.isfinite(losses).all()
     assert not same(first["img"], words["img"])
     assert same(first["txt"], words["txt"])
@@ -110,6 +137,8 @@ def test_each_stage_changes_what_it_should(small, tmp_path):
     assert not same(words["txt"], read["txt"])
     assert not same(read["img"], both["img"])
     assert not same(read["txt"], both["txt"])
+    assert not same(both["img"], last["img"])
+    assert not same(both["txt"], last["txt"])
 
 
 def same(a, b) -> bool:
@@ -126,6 +155,10 @@ def test_the_same_recipe_gives_the_same_model(small, tmp_path):
     )
     a, b = (load_model(tmp_path / name) for name in ("a", "b"))
     assert same(a.params, b.params)
+    assert set(records[0]["curves"]) == {"words", "reading", "together", "positions"}
+    more = pretrain(small, tmp_path / "c", start=tmp_path / "a")
+    assert set(more["curves"]) == {"positions"}
+    assert not same(load_model(tmp_path / "c").params, a.params)
     captions = ["a red star", "a blue circle"]
     picture = np.zeros((40, 30, 3), np.uint8)
     assert a.score([picture], captions).shape == (1, 2)

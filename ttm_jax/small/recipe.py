@@ -42,8 +42,19 @@ class Recipe:
     """Trains the text tower, with the image tower frozen."""
     together: Stage = Stage(1000, 2e-4)
     """Trains both towers."""
+    positions: Stage = Stage(1500, 1e-3)
+    """Trains both towers and a head that predicts which thing is on which side."""
+    place_weight: float = 0.3
+    """Weight of that head's loss, relative to the contrastive loss."""
+    rearranged: int = 6000
+    """Number of scenes of which the last stage also shows the objects in other places."""
+    rearranged_share: float = 0.5
+    """Fraction of a batch of the last stage that is made of them."""
     text: TrainingText = field(
         default_factory=lambda: TrainingText(relation=0.4, omit=0.1, color=0.95)
+    )
+    rearranged_text: TrainingText = field(
+        default_factory=lambda: TrainingText(relation=0.95, omit=0.1, color=0.95)
     )
 
 

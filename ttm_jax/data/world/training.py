@@ -118,7 +118,11 @@ def training_scene(seed: int, index: int) -> Scene:
 def training_caption(
     scene: Scene, seed: int, index: int, config: TrainingText, draw: int = 0
 ) -> str:
-    rng = np.random.default_rng([CAPTION_STREAM, seed, index, draw])
+    return write_caption(np.random.default_rng([CAPTION_STREAM, seed, index, draw]), scene, config)
+
+
+def write_caption(rng: np.random.Generator, scene: Scene, config: TrainingText) -> str:
+    """A caption of this scene, or with probability `wrong` of another one."""
     if rng.random() < config.wrong:
         claim = describe(rng, _another(rng, scene), config)
     else:
