@@ -99,7 +99,7 @@ def _check(benchmark: Benchmark, root: Path, options: Options) -> None:
             f"{benchmark.name}: {len(problems)} problems; delete the files that are named and "
             f"fetch them again: ttm data {benchmark.name}"
         )
-    print(f"{benchmark.name}: as it was when it came, {benchmark.groups} groups", flush=True)
     loaded = load_benchmark(benchmark.name, root, check_counts=not options.allow_changed)
+    print(f"{benchmark.name}: as it was when it came, {loaded.listed} groups", flush=True)
     for fact in find_facts(loaded.dataset).lines():
         print(f"{benchmark.name}: {fact}", flush=True)

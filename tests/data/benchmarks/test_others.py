@@ -220,6 +220,45 @@ def test_imagecode_counts_through_the_numbers(tmp_path):
         load("imagecode", tmp_path)
 
 
+JSON_LISTS = {
+    name: BENCHMARKS[name].annotations[0] for name in WRITTEN if BENCHMARKS[name].annotations
+}
+
+
+@pytest.mark.parametrize("name", JSON_LISTS)
+def test_values_of_other_types_are_refused_or_read(tmp_path, name):
+    """Every value of the first entry in turn, and the entry itself: never another exception."""
+    WRITTEN[name][0](tmp_path)
+    path = tmp_path / BENCHMARKS[name].folder / JSON_LISTS[name]
+    good, said = path.read_text(), []
+    for wrong in (None, True, -1, 1e400, "", "..", "\0", [], [None], {}, {"caption": "2"}):
+        for place in places(json.loads(good)):
+            content = json.loads(good)
+            inner = content
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = wrong
+            path.write_text(json.dumps(content))
+            try:
+                load(name, tmp_path)
+            except InputError as error:
+                said.append(str(error))
+    assert said
+    assert not [message for message in said if "\n" in message]
+
+
+def places(content) -> list[tuple]:
+    """Paths to the first entry and to everything in it."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content)
+    key, entry = next(iter(pairs))
+    inner = entry.items() if isinstance(entry, dict) else enumerate(entry)
+    found = [(key,)]
+    for name, value in inner:
+        found += [(key, name)]
+        found += [(key, name, deeper) for deeper in value] if isinstance(value, dict) else []
+    return found
+
+
 @pytest.mark.parametrize(
     ("name", "file", "content", "message"),
     [

@@ -54,7 +54,7 @@ class LoadedBenchmark:
             "benchmark": self.benchmark.name,
             "groups": len(self.dataset),
             "groups_listed": self.listed,
-            "groups_expected": self.benchmark.groups,
+            "groups_expected": self.benchmark.groups or None,  # where no number is published
             "labels": self.labels,
             "exif": "applied" if self.exif else "ignored",
             "skipped": [asdict(image) for image in self.skipped],
