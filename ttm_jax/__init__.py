@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ttm_jax.load import load_model
     from ttm_jax.matching.metrics import evaluate, evaluate_global
     from ttm_jax.runs.console import Console
+    from ttm_jax.scorers.contrastive.own_model import own_model
 
 _HOME = {
     "Console": "runs.console",
@@ -40,6 +41,7 @@ _HOME = {
     "evaluate_global": "matching.metrics",
     "load_benchmark": "data.benchmarks.catalogue",
     "load_model": "load",
+    "own_model": "scorers.contrastive.own_model",
     "read_folder": "data.folder_reader",
     "run_seeds": "engine.seeds",
     "run_ttm": "engine.ttm",
@@ -61,6 +63,7 @@ __all__ = [
     "evaluate_global",
     "load_benchmark",
     "load_model",
+    "own_model",
     "read_folder",
     "run_seeds",
     "run_ttm",

@@ -71,6 +71,6 @@ REHEARSED = {
 # All sixteen variants, downloaded and checked, without a model.
 DATA = "data"
 DATA_COMMANDS = (
-    ("ttm", "data", "all", "--allow-changed"),
-    ("ttm", "data", "all", "--check", "--allow-changed"),
+    ("ttm", "data", "paper", "--allow-changed"),
+    ("ttm", "data", "paper", "--check", "--allow-changed"),
 )

@@ -81,9 +81,11 @@ def test_names():
     assert [b.name for b in find_benchmarks(["mmvp_vlm", "mmvp_vlm"])] == ["mmvp_vlm"]
     assert len(find_benchmarks(["sugarcrepe"])) == 7
     assert len(find_benchmarks(["whatsup", "whatsup_a"])) == 6
-    assert len(find_benchmarks(["all"])) == 16
+    assert len(find_benchmarks(["sugarcrepe_pp"])) == 5
+    assert len(find_benchmarks(["paper"])) == 16
+    assert len(find_benchmarks(["all"])) == len(BENCHMARKS)
     with pytest.raises(
-        InputError, match="no benchmark is called 'mmvp'; there are all, winoground"
+        InputError, match="no benchmark is called 'mmvp'; there are all, paper, winoground"
     ):
         find_benchmarks(["mmvp"])
 
@@ -168,12 +170,16 @@ def _run(*arguments):
 def test_list():
     lines = _run("--list").stdout.splitlines()
     assert [line.split()[:4] for line in lines] == [
-        [b.name, str(b.groups), "of", "{}x{}".format(*b.shape)] for b in BENCHMARKS.values()
+        [
+            b.name + "*" * bool(b.unverified),
+            *(str(b.groups or "?"), "of", "{}x{}".format(*b.shape)),
+        ]
+        for b in BENCHMARKS.values()
     ]
     alone = _run()  # what hints name is no error
     assert alone.returncode == 0
     assert alone.stdout.splitlines()[: len(lines)] == lines
-    assert "`ttm data all`" in alone.stdout
+    assert "`ttm data paper`" in alone.stdout
 
 
 def test_one_line_and_exit_code_2_for_a_mistake():

@@ -65,6 +65,7 @@ def sources_of(server: LocalServer) -> Sources:
         github=f"{server.url}/raw",
         coco=f"{server.url}/coco",
         drive=f"{server.url}/drive",
+        storage=f"{server.url}/storage",
     )
 
 

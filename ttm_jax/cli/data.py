@@ -1,7 +1,7 @@
-"""Download the paper's benchmarks, or check those on disk.
+"""Download the paper's benchmarks and others, or check those on disk.
 
-    ttm data mmvp_vlm colorswap
-    ttm data all --data-dir /big/disk
+    ttm data mmvp_vlm colorswap bivlc
+    ttm data paper --data-dir /big/disk
     ttm data whatsup --check
 
 Rerun the same command to resume an interrupted download. docs/data.md lists the sources and
@@ -35,7 +35,8 @@ class Args:
     names: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME [NAME ...]")
     ] = ()
-    """Benchmarks (`--list` shows them), `sugarcrepe` or `whatsup` for all of one, or `all`."""
+    """Benchmarks (`--list` shows them), a source such as `sugarcrepe` for all its variants, `paper`
+    for the paper's, or `all`."""
     data_dir: Path = field(default_factory=default_data_dir)
     """Where the files go; $TTM_JAX_DATA changes the default."""
     check: Switch = False
@@ -56,9 +57,12 @@ def main(argv: Sequence[str]) -> None:
     if args.list or not args.names:
         for benchmark in BENCHMARKS.values():
             shape = "{}x{}".format(*benchmark.shape)
-            print(f"{benchmark.name:24} {benchmark.groups:5} of {shape}  {benchmark.about}")
+            groups = benchmark.groups or "?"
+            name = benchmark.name + "*" * bool(benchmark.unverified)
+            print(f"{name:28} {groups:>5} of {shape:4}  {benchmark.about}")
         if not args.list:
-            print("\n`ttm data NAME [NAME ...]` downloads benchmarks, `ttm data all` all of them")
+            print("\n* not verified against the publisher's own files: see docs/data.md")
+            print("`ttm data NAME [NAME ...]` downloads benchmarks, `ttm data paper` the paper's")
         return
     options = Options(args.sources, args.allow_changed, args.workers)
     benchmarks = find_benchmarks(args.names)
@@ -95,7 +99,7 @@ def _check(benchmark: Benchmark, root: Path, options: Options) -> None:
             f"{benchmark.name}: {len(problems)} problems; delete the files that are named and "
             f"fetch them again: ttm data {benchmark.name}"
         )
-    print(f"{benchmark.name}: as it was when it came, {benchmark.groups} groups", flush=True)
     loaded = load_benchmark(benchmark.name, root, check_counts=not options.allow_changed)
+    print(f"{benchmark.name}: as it was when it came, {loaded.listed} groups", flush=True)
     for fact in find_facts(loaded.dataset).lines():
         print(f"{benchmark.name}: {fact}", flush=True)

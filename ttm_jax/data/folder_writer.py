@@ -18,6 +18,7 @@ from ttm_jax.fault_points import fault_point
 from ttm_jax.files import temporary_folder
 from ttm_jax.inputs.image_decode import (
     ImageError,
+    ImageFile,
     ImageSource,
     NamedBytes,
     applies_exif,
@@ -180,7 +181,8 @@ def _write_image(image: ImageSource, folder: Path, stem: str) -> str:
         (folder / name).write_bytes(image.data)
         return name
     if isinstance(image, str | os.PathLike):
-        name = stem + Path(image).suffix.lower()
+        is_part = isinstance(image, ImageFile) and image.box is not None
+        name = stem + (".png" if is_part else Path(image).suffix.lower())
         try:
             (folder / name).write_bytes(encoded_bytes(image) or b"")
         except ImageError as error:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ttm_jax.config import Prior, TTMConfig
 from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.engine.evaluation import evaluate
 from ttm_jax.engine.model import Model
 from ttm_jax.engine.pseudo_labels import Induced, first_threshold, induce, right_units
 from ttm_jax.engine.scores_and_decoys import LEAST_GROUPS, Look, Looker, decoy_blocks
@@ -146,6 +147,18 @@ def diagnose(
         >>> found.go_ahead
         True
     """
+    return diagnose_and_evaluate(model, dataset, config, draws=draws, seed=seed)[0]
+
+
+def diagnose_and_evaluate(
+    model: Model,
+    dataset: GroupedDataset,
+    config: TTMConfig | None = None,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> tuple[Diagnosis, dict[str, dict[str, Any]]]:
+    """The diagnosis, and from the same scores every metric, as `evaluation.evaluate` gives them."""
     config = config or TTMConfig()
     why_not = why_no_diagnosis(dataset, config)
     if why_not is not None:
@@ -161,10 +174,10 @@ def diagnose(
     totals = more or config.prior != "none"
     found = task.score_further(task.initial.trained, looker.decoys, totals=totals)
     result = judge(dataset, looker.view(found, config.prior), config)
-    if not more:
-        return result
-    other = replace(config, prior="subtract")
-    return replace(result, with_prior_removed=judge(dataset, looker.view(found, "subtract"), other))
+    if more:
+        other = judge(dataset, looker.view(found, "subtract"), replace(config, prior="subtract"))
+        result = replace(result, with_prior_removed=other)
+    return result, evaluate(found.scores, dataset, "group")
 
 
 def why_no_diagnosis(dataset: GroupedDataset, config: TTMConfig) -> str | None:

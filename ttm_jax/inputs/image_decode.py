@@ -31,13 +31,15 @@ class NamedBytes:
 
 @dataclass(frozen=True)
 class ImageFile(os.PathLike):
-    """The path of an image, and whether its EXIF orientation is applied.
+    """The path of an image, whether its EXIF orientation is applied, and the part that is used.
 
-    A plain path means that it is. Everything that takes a path takes this as well.
+    A plain path means that it is, and all of it. Everything that takes a path takes this as well.
     """
 
     path: Path
     exif: bool = True
+    box: tuple[int, int, int, int] | None = None
+    """Left, top, right and bottom in the stored file, where only a part is the image."""
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -86,7 +88,8 @@ def key_of(source: ImageSource) -> Hashable:
         return source.data, source.exif
     if isinstance(source, (Image.Image, np.ndarray)):
         return id(source)
-    return os.fspath(source), applies_exif(source)
+    box = source.box if isinstance(source, ImageFile) else None
+    return (os.fspath(source), applies_exif(source), *([] if box is None else box))
 
 
 def applies_exif(source: ImageSource) -> bool:
@@ -95,7 +98,10 @@ def applies_exif(source: ImageSource) -> bool:
 
 
 def encoded_bytes(source: ImageSource) -> bytes | None:
-    """The encoded file; `None` for an image that is already in memory as pixels."""
+    """The encoded file; `None` for an image that is already in memory as pixels.
+
+    Of a part of a file: that part, as a PNG.
+    """
     if isinstance(source, (Image.Image, np.ndarray)):
         return None
     name = name_of(source)
@@ -111,7 +117,8 @@ def encoded_bytes(source: ImageSource) -> bytes | None:
         raise ImageError(f"image {name} is empty (0 bytes); fetch it again")
     if data.startswith(b"version https://git-lfs"):
         raise ImageError(f"image {name} is a Git LFS pointer, not the image; run `git lfs pull`")
-    return data
+    box = source.box if isinstance(source, ImageFile) else None
+    return data if box is None else _part(source, data, box)
 
 
 def decode_rgb(
@@ -142,6 +149,13 @@ def decode_rgb(
         raise ImageError(f"image {name} is not an image that Pillow can read") from error
     except Exception as error:
         raise ImageError(f"image {name} cannot be decoded: {_reason(error)}") from error
+
+
+def _part(source: ImageSource, data: bytes, box: tuple[int, int, int, int]) -> bytes:
+    """A part of a stored picture, without its EXIF data: whoever measured it saw it as stored."""
+    buffer = io.BytesIO()
+    decode_rgb(ImageFile(Path(os.fspath(source)), exif=False), data).crop(box).save(buffer, "PNG")  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
 def _open(data: bytes) -> Image.Image:

@@ -1,11 +1,11 @@
 """Operations of a two-tower model, counted from its sizes: matrix products only."""
 
 from ttm_jax.models.clip import CLIPConfig
-from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import TowerConfig
+from ttm_jax.models.two_tower import TwoTowerConfig
 
 
-def forward_flops(config: SigLIPConfig | CLIPConfig) -> tuple[int, int]:
+def forward_flops(config: TwoTowerConfig) -> tuple[int, int]:
     """To embed one image, and one caption of full length."""
     is_clip = isinstance(config, CLIPConfig)
     vision, text = config.vision, config.text
@@ -32,7 +32,7 @@ def tower_flops(tower: TowerConfig, tokens: int, *, one_token: bool = False) -> 
     return (tower.depth - 1) * block + (last if one_token else block)
 
 
-def step_flops(config: SigLIPConfig | CLIPConfig, pairs: int) -> int:
+def step_flops(config: TwoTowerConfig, pairs: int) -> int:
     """Of a training step: forward, and twice that for the gradients. Nothing is recomputed."""
     return 3 * (pairs * sum(forward_flops(config)) + 2 * pairs**2 * config.embed_dim)
 

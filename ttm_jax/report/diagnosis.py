@@ -44,10 +44,11 @@ def _estimates(found: Diagnosis) -> list[str]:
 
 def as_json(found: Diagnosis) -> str:
     """One object; shares are from 0 to 1."""
-    return json.dumps(_fields(found))
+    return json.dumps(fields(found))
 
 
-def _fields(found: Diagnosis) -> dict[str, Any]:
+def fields(found: Diagnosis) -> dict[str, Any]:
+    """What `as_json` prints."""
     other = found.with_prior_removed
     return {
         "groups": len(found.margins.groups),
@@ -65,7 +66,7 @@ def _fields(found: Diagnosis) -> dict[str, Any]:
         "grounded_gain": found.grounded_gain,
         "go_ahead": found.go_ahead,
         "sentence": found.sentence,
-        "with_prior_removed": None if other is None else _fields(other),
+        "with_prior_removed": None if other is None else fields(other),
     }
 
 

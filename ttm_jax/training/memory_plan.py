@@ -12,9 +12,8 @@ from jax.sharding import Mesh
 
 from ttm_jax.config import Memory
 from ttm_jax.hosts import exchange
-from ttm_jax.models.clip import CLIPConfig
-from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Remat, TowerConfig
+from ttm_jax.models.two_tower import TwoTowerConfig
 from ttm_jax.training.trainable import Split
 
 _BYTES = 4
@@ -32,7 +31,7 @@ class StepPlan:
 
 
 def plan(
-    config: SigLIPConfig | CLIPConfig,
+    config: TwoTowerConfig,
     split: Split,
     pairs: int,
     wish: Memory,
@@ -90,7 +89,7 @@ def state_bytes(split: Split) -> int:
     return _BYTES * (5 * trained + frozen)
 
 
-def activation_bytes(config: SigLIPConfig | CLIPConfig, pairs: int, remat: Remat) -> int:
+def activation_bytes(config: TwoTowerConfig, pairs: int, remat: Remat) -> int:
     """What the backward pass of this many pairs keeps."""
     towers = ((config.vision, config.patches + 1), (config.text, config.text_length))
     return pairs * sum(tower_bytes(tower, tokens, remat) for tower, tokens in towers)

@@ -93,9 +93,12 @@ def decoded(source) -> np.ndarray:
 
 
 def test_the_catalogue_says_it_of_every_benchmark():
-    applied = {benchmark.source for benchmark in BENCHMARKS.values() if benchmark.exif}
-    assert applied == {"winoground", "colorswap"}
-    assert sum(benchmark.exif for benchmark in BENCHMARKS.values()) == 2
+    paper = [benchmark for benchmark in BENCHMARKS.values() if benchmark.in_paper]
+    assert {benchmark.source for benchmark in paper if benchmark.exif} == {
+        "winoground",
+        "colorswap",
+    }
+    assert sum(benchmark.exif for benchmark in paper) == 2
 
 
 @pytest.mark.parametrize("orientation", [6, 3])

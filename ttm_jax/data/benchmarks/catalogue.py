@@ -1,4 +1,4 @@
-"""The paper's benchmarks by name, with the counts that make a copy of them complete.
+"""The benchmarks by name, with the counts that make a copy of them complete.
 
     loaded = load_benchmark("mmvp_vlm")          # from $TTM_JAX_DATA or ~/.cache/ttm_jax/data
     loaded.dataset                               # a GroupedDataset of 135 groups
@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttm_jax.data.benchmarks import colorswap, mmvp, sugarcrepe, whatsup, winoground
+from ttm_jax.data.benchmarks.benchmark import Benchmark
+from ttm_jax.data.benchmarks.of_the_paper import OF_THE_PAPER
+from ttm_jax.data.benchmarks.others import OTHERS
+from ttm_jax.data.benchmarks.parquet import find_test_files
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.data.not_prepared import NotPrepared
 from ttm_jax.data.unreadable_images import BrokenImage, OnImage, describe, find_broken
@@ -22,65 +26,11 @@ from ttm_jax.errors import InputError
 from ttm_jax.inputs.image_decode import ImageFile, ImageSource, NamedBytes
 
 Exif = Literal["on", "off", "as-published"]
-Source = Literal["winoground", "mmvp_vlm", "colorswap", "sugarcrepe", "whatsup"]
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """One of the paper's dataset variants. `source` is also the folder in the data directory."""
-
-    name: str
-    source: Source
-    groups: int
-    shape: tuple[int, int]
-    about: str
-    exif: bool = False
-    """Whether the paper's program (https://github.com/yinglunz/test-time-matching, dataset.py)
-    applies the EXIF orientation of images. It reads Winoground and ColorSwap with `datasets`, which
-    does; it opens the files of the others with a plain `Image.open(...).convert("RGB")`."""
-    subset: str = ""
-    """Of SugarCrepe: the name of the annotation file."""
-    part: whatsup.Part = "a"
-    """Of WhatsUp."""
-    relations: tuple[whatsup.Relation, ...] = ()
-    """Of WhatsUp's 2x2 variants: the two opposite ones."""
-
-
-def _sugarcrepe(subset: str, groups: int, about: str) -> Benchmark:
-    return Benchmark(f"sugarcrepe_{subset}", "sugarcrepe", groups, (1, 2), about, subset=subset)
-
-
-def _whatsup(
-    part: whatsup.Part, groups: int, about: str, *relations: whatsup.Relation
-) -> Benchmark:
-    name = "_".join(("whatsup", part, *relations))
-    shape = (2, 2) if relations else (1, 4)
-    return Benchmark(name, "whatsup", groups, shape, about, part=part, relations=relations)
-
-
-# The counts are the papers'; every one of them is checked when a benchmark is loaded.
+# The paper's sixteen, then those that people use today.
 BENCHMARKS: dict[str, Benchmark] = {
-    benchmark.name: benchmark
-    for benchmark in (
-        Benchmark("winoground", "winoground", 400, (2, 2), "the same words reordered", True),
-        Benchmark("mmvp_vlm", "mmvp_vlm", 135, (2, 2), "nine visual patterns that CLIP overlooks"),
-        Benchmark(
-            "colorswap", "colorswap", 300, (2, 2), "the colours of two objects swapped", True
-        ),
-        _sugarcrepe("replace_rel", 1406, "a relation replaced"),
-        _sugarcrepe("swap_att", 666, "two attributes swapped"),
-        _sugarcrepe("swap_obj", 245, "two objects swapped"),
-        _sugarcrepe("add_att", 692, "an attribute added"),
-        _sugarcrepe("add_obj", 2062, "an object added (not in the paper)"),
-        _sugarcrepe("replace_att", 788, "an attribute replaced (not in the paper)"),
-        _sugarcrepe("replace_obj", 1652, "an object replaced (not in the paper)"),
-        _whatsup("a", 412, "part A: left of, right of, on or under"),
-        _whatsup("b", 408, "part B: left of, right of, in front of or behind"),
-        _whatsup("a", 103, "part A: left against right", "left", "right"),
-        _whatsup("a", 103, "part A: on against under", "on", "under"),
-        _whatsup("b", 102, "part B: left against right", "left", "right"),
-        _whatsup("b", 102, "part B: front against behind", "front", "behind"),
-    )
+    benchmark.name: benchmark for benchmark in (*OF_THE_PAPER, *OTHERS)
 }
 
 
@@ -104,7 +54,7 @@ class LoadedBenchmark:
             "benchmark": self.benchmark.name,
             "groups": len(self.dataset),
             "groups_listed": self.listed,
-            "groups_expected": self.benchmark.groups,
+            "groups_expected": self.benchmark.groups or None,  # where no number is published
             "labels": self.labels,
             "exif": "applied" if self.exif else "ignored",
             "skipped": [asdict(image) for image in self.skipped],
@@ -135,7 +85,7 @@ def load_benchmark(
     exif: Exif = "as-published",
     on_image: OnImage = lambda done, total: None,
 ) -> LoadedBenchmark:
-    """Read one of the paper's benchmarks from disk, where `ttm data` has put it.
+    """Read one of the benchmarks from disk, where `ttm data` has put it.
 
     Args:
         name: One of `BENCHMARKS`, such as `"winoground"` or `"whatsup_a_left_right"`.
@@ -143,9 +93,10 @@ def load_benchmark(
         skip_broken: Decode every image, leave out the groups with an unusable one, and list them in
             `skipped`. False stops at the first problem instead.
         whatsup_correction: Swap the two images that WhatsUp A mislabels, as the paper does.
-        check_counts: Reject a copy with a different number of groups than was published.
+        check_counts: Reject a copy with a different number of groups than was published, where an
+            exact number was.
         exif: Whether the EXIF orientation of images is applied; "as-published" does what the
-            paper's program does with this benchmark.
+            paper's program does with this benchmark, or its authors' where it is not in the paper.
         on_image: Called with the number of images examined so far and the number of all images.
 
     Returns:
@@ -166,13 +117,13 @@ def load_benchmark(
     upright = _applies_exif(benchmark, exif)
     root = default_data_dir() if data_dir is None else Path(data_dir).expanduser()
     prepare = f"`ttm data {name}`"
-    if not (root / benchmark.source).is_dir():
+    if not (root / benchmark.folder).is_dir():
         raise NotPrepared(f"{name} is not in {root}; {prepare} fetches it")
     groups = read_groups(benchmark, root, whatsup_correction)
     groups = [_with_exif(group, upright) for group in groups]
-    if check_counts and len(groups) != benchmark.groups:
+    if check_counts and benchmark.groups and len(groups) != benchmark.groups:
         raise InputError(
-            f"{name} in {root / benchmark.source} lists {len(groups)} groups; published are "
+            f"{name} in {root / benchmark.folder} lists {len(groups)} groups; published are "
             f"{benchmark.groups}: fetch it again with {prepare}, or allow other counts"
         )
     broken = find_broken(groups, skip_broken, on_image)
@@ -205,14 +156,14 @@ def load_benchmark(
 
 def read_groups(benchmark: Benchmark, root: Path, whatsup_correction: bool = True) -> list[Group]:
     """The groups as the annotation lists them; the images are not looked at."""
-    groups = _read(benchmark, root / benchmark.source, whatsup_correction)
+    groups = _read(benchmark, root / benchmark.folder, whatsup_correction)
     _check_ids(benchmark, groups)
     return groups
 
 
 def annotation_files(benchmark: Benchmark, root: Path) -> list[Path]:
     """The files that list the groups (and, for Parquet, hold the images)."""
-    folder = root / benchmark.source
+    folder = root / benchmark.folder
     match benchmark.source:
         case "winoground":
             return winoground.annotation_files(folder)
@@ -224,6 +175,9 @@ def annotation_files(benchmark: Benchmark, root: Path) -> list[Path]:
             return sugarcrepe.annotation_files(folder, benchmark.subset)
         case "whatsup":
             return whatsup.annotation_files(folder, benchmark.part)
+        case _:
+            listed = [folder / name for name in benchmark.annotations]
+            return listed or find_test_files(folder)
 
 
 def _read(benchmark: Benchmark, folder: Path, corrected: bool) -> list[Group]:
@@ -241,6 +195,10 @@ def _read(benchmark: Benchmark, folder: Path, corrected: bool) -> list[Group]:
                 return whatsup.read_single_images(folder, benchmark.part, corrected)
             first, second = benchmark.relations
             return whatsup.read_pairs(folder, benchmark.part, (first, second), corrected)
+        case _:
+            if benchmark.read is None:
+                raise ValueError(f"{benchmark.name} has no reader")
+            return benchmark.read(folder)
 
 
 def _applies_exif(benchmark: Benchmark, choice: Exif) -> bool:
@@ -252,8 +210,8 @@ def _applies_exif(benchmark: Benchmark, choice: Exif) -> bool:
 
 def _with_exif(group: Group, applied: bool) -> Group:
     def image(source: ImageSource) -> ImageSource:
-        if isinstance(source, NamedBytes):
-            return replace(source, exif=applied)
+        if isinstance(source, NamedBytes | ImageFile):
+            return source if source.exif == applied else replace(source, exif=applied)
         return ImageFile(source, applied) if isinstance(source, Path) else source
 
     return replace(group, images=tuple(image(source) for source in group.images))

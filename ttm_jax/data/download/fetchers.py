@@ -11,13 +11,14 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from ttm_jax.data.benchmarks import mmvp, sugarcrepe, whatsup
-from ttm_jax.data.benchmarks.catalogue import Benchmark
-from ttm_jax.data.download import hub
+from ttm_jax.data.benchmarks.benchmark import Benchmark
+from ttm_jax.data.download import by_plan
 from ttm_jax.data.download.archive import unpack
+from ttm_jax.data.download.by_plan import fetch_by_plan
 from ttm_jax.data.download.checksum import Checksum
 from ttm_jax.data.download.drive import fetch_from_drive, page_of
 from ttm_jax.data.download.fetch import ChangedFile
-from ttm_jax.data.download.http import AccessDenied, DownloadError
+from ttm_jax.data.download.from_hub import fetch_from_hub, is_test_parquet
 from ttm_jax.data.download.options import Job, Options, fetch_all
 from ttm_jax.data.download.sources import (
     COCO_ZIP_CHECKSUM,
@@ -36,6 +37,8 @@ COCO_ZIP = "val2017.zip"
 
 
 def fetch_benchmark(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
+    if not benchmark.in_paper:
+        return fetch_by_plan(benchmark, folder, options)
     match benchmark.source:
         case "sugarcrepe":
             return _fetch_sugarcrepe(benchmark, folder, options)
@@ -47,6 +50,8 @@ def fetch_benchmark(benchmark: Benchmark, folder: Path, options: Options) -> dic
 
 def by_hand(benchmark: Benchmark, folder: Path) -> str:
     """What a person can do where the program cannot, and where the files go."""
+    if not benchmark.in_paper:
+        return by_plan.by_hand(benchmark, folder)
     match benchmark.source:
         case "sugarcrepe":
             page = f"https://github.com/{SUGARCREPE_REPO}/tree/main/data"
@@ -67,52 +72,16 @@ def by_hand(benchmark: Benchmark, folder: Path) -> str:
 
 
 def _fetch_from_hub(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
-    repo = HUB_REPOS[benchmark.source]
-    found = hub.find_token(options.sources.hub)
-    # The hub refuses public files too when a token is no longer valid: then try without.
-    for token in [found, None] if found else [None]:
-        try:
-            return _fetch_hub_files(benchmark, folder, repo, token, options)
-        except AccessDenied as error:
-            refusal = error
-        except ChangedFile as error:  # the hub itself gave the checksum: nothing to be allowed
-            raise DownloadError(f"{error}: it was damaged on the way") from error
-    have = "your token has no access to it, or is not valid" if found else "no token was found"
-    raise AccessDenied(
-        f"{repo} is gated ({have}): accept its terms at https://huggingface.co/datasets/{repo}, "
-        "then set HF_TOKEN or run `hf auth login`, and repeat the command"
-    ) from refusal
+    def target(path: PurePosixPath) -> Path | None:
+        return folder / path if _is_wanted(benchmark, path) else None
 
-
-def _fetch_hub_files(
-    benchmark: Benchmark, folder: Path, repo: str, token: str | None, options: Options
-) -> dict[Path, str]:
-    jobs = [
-        Job(file.url, folder / file.path, file.checksum, file.bytes)
-        for file in _wanted_of_hub(benchmark, repo, token, options)
-        if not _is_there(folder / file.path, file.bytes)
-    ]
-    return fetch_all(jobs, hub.authorization(token), options, benchmark.name)
-
-
-def _wanted_of_hub(
-    benchmark: Benchmark, repo: str, token: str | None, options: Options
-) -> list[hub.HubFile]:
-    """The files of the test split: the authors', or the hub's conversion of them to Parquet."""
-    endpoint = options.sources.hub.rstrip("/")
-    for revision in ("main", "refs/convert/parquet"):
-        listed = hub.list_files(endpoint, repo, token, options.patience, revision)
-        files = [file for file in listed if _is_wanted(benchmark, PurePosixPath(file.path))]
-        if files:
-            return files
-    raise DownloadError(f"{endpoint}/datasets/{repo} has none of the files that are expected there")
+    return fetch_from_hub(HUB_REPOS[benchmark.source], target, benchmark.name, options)
 
 
 def _is_wanted(benchmark: Benchmark, path: PurePosixPath) -> bool:
     if benchmark.source == "mmvp_vlm":
         return path.name == mmvp.QUESTIONS or path.parts[0] == mmvp.IMAGES
-    is_test = path.name.startswith("test") or path.parent.name == "test"
-    return path.suffix == ".parquet" and is_test
+    return is_test_parquet(path)
 
 
 def _fetch_sugarcrepe(benchmark: Benchmark, folder: Path, options: Options) -> dict[Path, str]:
@@ -190,8 +159,9 @@ def _unpack_images(
 
 def remove_unpacked(benchmark: Benchmark, folder: Path) -> None:
     """What a process left of a folder that it had unpacked, when all images have their places."""
-    archives = {"whatsup": WHATSUP_IMAGES[benchmark.part].name, "sugarcrepe": COCO_ZIP}
-    if name := archives.get(benchmark.source):
+    known = {"whatsup": WHATSUP_IMAGES[benchmark.part].name, "sugarcrepe": COCO_ZIP}
+    names = [known[benchmark.source]] if benchmark.source in known else []
+    for name in (*names, *by_plan.archives(benchmark.source)):
         shutil.rmtree(_unpacked(folder / name), ignore_errors=True)
 
 
@@ -205,9 +175,6 @@ def _missing_images(groups: Sequence[Group]) -> list[Path]:
     return sorted(image for image in images if not _is_there(image))
 
 
-def _is_there(path: Path, size: int | None = None) -> bool:
+def _is_there(path: Path) -> bool:
     """Whether a file came before; an empty one is the remains of something."""
-    if not path.is_file():
-        return False
-    found = path.stat().st_size
-    return found > 0 if size is None else found == size
+    return path.is_file() and path.stat().st_size > 0

@@ -36,15 +36,17 @@ class Prepared:
 
 
 def find_benchmarks(names: Sequence[str]) -> list[Benchmark]:
-    """What names mean: a benchmark, all of one source (`sugarcrepe`, `whatsup`), or `all`."""
+    """What names mean: a benchmark, all of one source (`whatsup`), the `paper`'s, or `all`."""
     found: dict[str, Benchmark] = {}
     for name in names:
         fits = [b for b in BENCHMARKS.values() if name in (b.name, b.source, "all")]
+        if name == "paper":
+            fits = [b for b in BENCHMARKS.values() if b.in_paper]
         if not fits:
             sources = dict.fromkeys(b.source for b in BENCHMARKS.values())
             raise InputError(
-                f"no benchmark is called {name!r}; there are all, {', '.join(sources)}, and of the "
-                f"last two {', '.join(b.name for b in BENCHMARKS.values() if b.name != b.source)}"
+                f"no benchmark is called {name!r}; there are all, paper, {', '.join(sources)}, and "
+                "of some of them variants: ttm data --list"
             )
         found |= {benchmark.name: benchmark for benchmark in fits}
     return list(found.values())
@@ -55,7 +57,7 @@ def prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
 
     Files that were put there by hand count as well: what the loader accepts is not fetched.
     """
-    folder = root / benchmark.source
+    folder = root / benchmark.folder
     try:
         with _only_one_at_a_time(folder):
             _remove_leftovers(folder)
@@ -65,7 +67,7 @@ def prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
 
 
 def _prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
-    folder = root / benchmark.source
+    folder = root / benchmark.folder
     origins: dict[Path, str] = {}
     loaded = None
     try:
@@ -76,7 +78,7 @@ def _prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
         loaded = _load_and_decode(benchmark, root, options)
         _refuse_broken(benchmark, loaded.skipped, origins)
     images = [Path(image) for image in loaded.dataset.images if isinstance(image, os.PathLike)]
-    files = [*annotation_files(benchmark, root), *images]
+    files = dict.fromkeys((*annotation_files(benchmark, root), *images))
     fault_point("benchmark fetched")
     record(folder, benchmark.name, files, origins, loaded.listed, benchmark.groups)
     remove_unpacked(benchmark, folder)
@@ -87,7 +89,7 @@ def _prepare(benchmark: Benchmark, root: Path, options: Options) -> Prepared:
 
 def find_problems(benchmark: Benchmark, root: Path, options: Options) -> list[str]:
     """Everything that is wrong with the files on the disk, one line each; decodes every image."""
-    folder = root / benchmark.source
+    folder = root / benchmark.folder
     if not folder.is_dir():
         return [f"{folder} does not exist: nothing was prepared there"]
     problems = find_changes(folder)

@@ -17,14 +17,16 @@ class Sources:
     """Addresses to fetch from; change one to use a mirror. The variables change the defaults."""
 
     hub: str = _address("HF_ENDPOINT", "https://huggingface.co")
-    """The Hugging Face hub: Winoground, MMVP-VLM, ColorSwap. $HF_ENDPOINT if set."""
+    """The Hugging Face hub: Winoground, MMVP-VLM, ColorSwap and others. $HF_ENDPOINT if set."""
     github: str = _address("TTM_JAX_GITHUB", "https://raw.githubusercontent.com")
-    """The annotations of SugarCrepe. $TTM_JAX_GITHUB if set."""
+    """The annotations of SugarCrepe, Cola, VALSE and ImageCoDe. $TTM_JAX_GITHUB if set."""
     coco: str = _address("TTM_JAX_COCO", "https://s3.amazonaws.com/images.cocodataset.org")
     """The images of COCO, over https; cocodataset.org itself gives http addresses. $TTM_JAX_COCO if
     set."""
     drive: str = _address("TTM_JAX_DRIVE", "https://drive.usercontent.google.com")
-    """Google Drive: WhatsUp. $TTM_JAX_DRIVE if set."""
+    """Google Drive: WhatsUp, ARO, EqBen. $TTM_JAX_DRIVE if set."""
+    storage: str = _address("TTM_JAX_STORAGE", "https://storage.googleapis.com")
+    """Google Cloud Storage: the lists of COCO and Flickr30k. $TTM_JAX_STORAGE if set."""
 
 
 HUB_REPOS = {

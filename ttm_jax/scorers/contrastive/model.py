@@ -22,8 +22,10 @@ from ttm_jax.inputs.tokenize import CaptionTokenizer
 from ttm_jax.matching.caption_prior import CaptionTotals
 from ttm_jax.matching.large.embeddings import Embeddings
 from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
+from ttm_jax.models.own import OwnTowers
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute
+from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
 from ttm_jax.training.sharding import replicated, round_up, shard_batch
 from ttm_jax.training.trainable import Params, present
 
@@ -45,7 +47,7 @@ class ContrastiveModel:
     """
 
     family: Family
-    config: SigLIPConfig | CLIPConfig
+    config: TwoTowerConfig
     params: Params = field(repr=False)
     processor: ImageProcessor | None = field(default=None, repr=False)
     tokenizer: CaptionTokenizer | None = field(default=None, repr=False)
@@ -55,8 +57,11 @@ class ContrastiveModel:
     """What the folder says about the use of the model."""
 
     @property
-    def module(self) -> SigLIP | CLIP:
-        return SigLIP(self.config) if isinstance(self.config, SigLIPConfig) else CLIP(self.config)
+    def module(self) -> TwoTower | OwnTowers:
+        if isinstance(self.config, SigLIPConfig):
+            return SigLIP(self.config)
+        assert isinstance(self.config, CLIPConfig)
+        return CLIP(self.config)
 
     def with_compute(self, compute: Compute) -> "ContrastiveModel":
         """The same model computing in another dtype, precision or memory regime."""
@@ -72,6 +77,7 @@ class ContrastiveModel:
         from ttm_jax.weights import huggingface
 
         params = jax.tree.map(np.asarray, self.params)
+        assert isinstance(self.config, SigLIPConfig | CLIPConfig)
         huggingface.save(Path(folder), self.config, params, extra_files_from=self.folder)
 
     def score(
@@ -215,7 +221,7 @@ def encode(
 
 @partial(jax.jit, static_argnames=("module", "side", "processor", "batch_size", "mesh"))
 def _encode_batch(
-    module: SigLIP | CLIP,
+    module: TwoTower | OwnTowers,
     side: str,
     processor: ImageProcessor | None,
     variables: dict[str, Any],
@@ -307,7 +313,7 @@ def caption_totals(
 
 @partial(jax.jit, static_argnames=("module", "mesh"))
 def _group_logits(
-    module: SigLIP | CLIP,
+    module: TwoTower | OwnTowers,
     variables: dict[str, Any],
     images: Float[Array, "n e"],
     texts: Float[Array, "m e"],

@@ -16,10 +16,9 @@ from ttm_jax.errors import InputError
 from ttm_jax.inputs.preprocess import ImageError, ImageProcessor
 from ttm_jax.inputs.tokenize import warn_identical
 from ttm_jax.matching.large.pair_scores import too_many
-from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.flops import step_flops
-from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Compute
+from ttm_jax.models.two_tower import TwoTowerConfig
 from ttm_jax.scorers.contrastive.crops import CropPool, large_size, pack
 from ttm_jax.scorers.contrastive.encode_parts import Stage, encode_part, first_shape
 from ttm_jax.scorers.contrastive.model import (
@@ -164,7 +163,7 @@ def bind(
     )
 
 
-def _trained_config(towers: Towers) -> SigLIPConfig | CLIPConfig:
+def _trained_config(towers: Towers) -> TwoTowerConfig:
     """The sizes of what the backward pass goes through."""
     config = towers.module.config
     return replace(

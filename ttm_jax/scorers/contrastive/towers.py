@@ -10,10 +10,10 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from ttm_jax.config import Family
-from ttm_jax.models.clip import CLIP
+from ttm_jax.models.own import OwnTowers
 from ttm_jax.models.siglip import SigLIP
 from ttm_jax.models.transformer import TowerConfig
-from ttm_jax.models.two_tower import Cut
+from ttm_jax.models.two_tower import Cut, TwoTower
 from ttm_jax.trained_part import EVERYTHING, Side, TrainedPart
 from ttm_jax.training.trainable import FIRST, LAST, Flat, variables_of
 
@@ -22,11 +22,13 @@ from ttm_jax.training.trainable import FIRST, LAST, Flat, variables_of
 class Towers:
     """A model of which a part is trained. Hashable: a static argument of compiled functions."""
 
-    module: SigLIP | CLIP
+    module: TwoTower | OwnTowers
     part: TrainedPart = EVERYTHING
 
     @property
     def family(self) -> Family:
+        if isinstance(self.module, OwnTowers):
+            return self.module.config.family
         return "siglip" if isinstance(self.module, SigLIP) else "clip"
 
     @property
@@ -83,7 +85,7 @@ class Towers:
         config = self.module.config
         return config.vision if side == "image" else config.text
 
-    def _with_depth(self, side: Side, depth: int) -> SigLIP | CLIP:
+    def _with_depth(self, side: Side, depth: int) -> TwoTower | OwnTowers:
         """The module with so many blocks in this tower; the other one is not used with it."""
         config: Any = self.module.config
         tower = {"vision" if side == "image" else "text": replace(self._tower(side), depth=depth)}
