@@ -11,8 +11,10 @@ from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.json_files import read_optional_json
 from ttm_jax.inputs.model_advice import read_advice
+from ttm_jax.inputs.open_clip_files import is_open_clip
 from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
+from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.models.transformer import Compute
 from ttm_jax.runs.locate import MODEL, is_run, run_of
@@ -20,8 +22,8 @@ from ttm_jax.runs.read.fields import Fields, Place
 from ttm_jax.runs.read.identity import read_identity
 from ttm_jax.scorers.contrastive.model import ContrastiveModel
 from ttm_jax.scorers.vqa.model import Normalise, VQAModel, VQASettings
-from ttm_jax.weights import big_vision, hub, huggingface, idefics3
-from ttm_jax.weights.checkpoint_files import Checkpoint
+from ttm_jax.weights import big_vision, hub, idefics3, model_folders
+from ttm_jax.weights.checkpoint_files import Checkpoint, Config
 
 DEFAULT_COMPUTE = Compute()
 _SHIPPED = Path(__file__).parent / "small" / "models"
@@ -92,11 +94,12 @@ def load_model(
         checkpoint = big_vision.load(path, compute=compute, image_size=image_size)
         folder = None
     else:
-        checkpoint = huggingface.load(path, compute=compute, image_size=image_size)
+        checkpoint = model_folders.load(path, compute=compute, image_size=image_size)
         folder = path
-    if files_from is not None:
-        folder = _find(str(files_from), None, offline)
-    return _model(checkpoint, folder, source, resize)
+    files = None if files_from is None else _find(str(files_from), None, offline)
+    if folder is None or (files is not None and not is_open_clip(folder)):
+        folder = files
+    return _model(checkpoint, folder, source, resize, files or folder)
 
 
 def _from_bucket(source: str, **settings: Any) -> ContrastiveModel | VQAModel:
@@ -113,9 +116,9 @@ def _model_type(path: Path) -> Any:
 
 def _inside(path: Path) -> Path | None:
     """The model or run that a folder stands for, if that is not simply the folder itself."""
-    if not path.is_dir() or (path / "config.json").is_file():
+    if not path.is_dir() or (path / "config.json").is_file() or is_open_clip(path):
         return path if is_run(path) else None
-    if (path / MODEL / "config.json").is_file():
+    if (path / MODEL / "config.json").is_file() or is_open_clip(path / MODEL):
         return path / MODEL  # what `ttm adapt` has written: complete, whatever became of the base
     return run_of(path)
 
@@ -177,15 +180,20 @@ def _asked(found: Fields) -> VQASettings:
 
 
 def _model(
-    checkpoint: Checkpoint, folder: Path | None, source: str, resize: Literal["pil", "big_vision"]
+    checkpoint: Checkpoint,
+    folder: Path | None,
+    source: str,
+    resize: Literal["pil", "big_vision"],
+    vocabulary: Path | None,
 ) -> ContrastiveModel:
+    """`folder` has the settings of images and captions, `vocabulary` the tokenizer's files."""
     family, size = checkpoint.family, checkpoint.config.image_size
-    if folder is None:
+    if folder is None or vocabulary is None:
         processor = ImageProcessor.for_family(family, size)
         tokenizer: CaptionTokenizer | None = None
     else:
         processor = ImageProcessor.from_folder(folder, family).with_size(size)
-        tokenizer = _tokenizer(folder, family, checkpoint.config.text_length, resize)
+        tokenizer = _tokenizer(folder, vocabulary, checkpoint.config, family, resize)
     return ContrastiveModel(
         family,
         checkpoint.config,
@@ -198,12 +206,20 @@ def _model(
     )
 
 
-def _tokenizer(folder: Path, family: Family, length: int, style: str) -> CaptionTokenizer | None:
-    """The folder's tokenizer; None if it has only weights, for data that is already tokenized."""
+def _tokenizer(
+    folder: Path, vocabulary: Path, config: Config, family: Family, style: str
+) -> CaptionTokenizer | None:
+    """The model's tokenizer; None if there are only weights, for data that is tokenized already."""
     names = ("tokenizer.json", "spiece.model", "vocab.json", "tokenizer.model")
-    if not any((folder / name).is_file() for name in names):
+    if not any((vocabulary / name).is_file() for name in names):
         return None
     canonicalise: Literal["transformers", "big_vision"] = (
         "big_vision" if style == "big_vision" else "transformers"
     )
-    return load_tokenizer(folder, family, length, canonicalise)
+    found = load_tokenizer(folder, family, config.text_length, canonicalise, vocabulary)
+    if isinstance(config, CLIPConfig) and config.eos_token_id not in (None, found.eos_id):
+        raise InputError(
+            f"{vocabulary}: captions end with token {found.eos_id}, but this model looks for "
+            f"{config.eos_token_id}: is it the tokenizer of another model?"
+        )
+    return found

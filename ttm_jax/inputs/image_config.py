@@ -12,6 +12,7 @@ from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.image_resize import Kind
 from ttm_jax.inputs.json_files import read_optional_json
+from ttm_jax.inputs.open_clip_files import CONFIG, is_open_clip, read_section, refuse_others
 
 Colour = tuple[float, float, float]
 
@@ -68,17 +69,27 @@ DEFAULTS: dict[str, ImageSettings] = {
 }
 
 
+# Of OpenCLIP.
+_KINDS: dict[str, Kind] = {"shortest": "shorter_side+rounded_crop", "squash": "squash"}
+_INTERPOLATION = {
+    "bicubic": Image.Resampling.BICUBIC,
+    "random": Image.Resampling.BICUBIC,
+    "bilinear": Image.Resampling.BILINEAR,
+}
 _LARGEST = 8192  # pixels on a side
 
 
 def read_image_settings(folder: str | os.PathLike, family: Family) -> ImageSettings:
     """Read `processor_config.json` or `preprocessor_config.json`, else use the family's defaults.
 
-    Without either file the size is that of `config.json`, if given there.
+    Without either file the size is that of `config.json`, if given there. Of OpenCLIP's folders,
+    `open_clip_config.json` is read.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; expected one with a checkpoint's files")
+    if is_open_clip(folder):
+        return _from_open_clip(folder)
     nested = read_optional_json(folder / "processor_config.json").get("image_processor")
     if nested is not None:  # transformers 5; older files of that name have no image settings
         return _parse(nested, folder / "processor_config.json", DEFAULTS[family])
@@ -89,6 +100,25 @@ def read_image_settings(folder: str | os.PathLike, family: Family) -> ImageSetti
     vision = read_optional_json(folder / "config.json").get("vision_config")
     size = vision.get("image_size") if isinstance(vision, dict) else None
     return replace(default, size=size) if _is_size(size) else default
+
+
+def _from_open_clip(folder: Path) -> ImageSettings:
+    """As open_clip's `image_transform` for evaluation. Its "random" interpolation is bicubic."""
+    file, default = folder / CONFIG, DEFAULTS["clip"]
+    given = {k: v for k, v in read_section(folder, "preprocess_cfg").items() if v is not None}
+    only = {"mode": ("RGB",), "interpolation": tuple(_INTERPOLATION), "resize_mode": tuple(_KINDS)}
+    refuse_others(given, only, {"mean", "std", "size", "fill_color"}, f"{file}: preprocess_cfg")
+    size = read_section(folder, "model_cfg", "vision_cfg").get("image_size", default.size)
+    sides = size if isinstance(size, list) else [size]
+    if not all(map(_is_size, sides)) or len(set(sides)) != 1:
+        raise _unsupported(file, "image_size", size, "expected a number of pixels")
+    mean = _colour(given, file, "mean", default.mean)
+    std = _colour(given, file, "std", default.std)
+    if 0 in std:
+        raise _unsupported(file, "std", std, "expected no zero")
+    kind = _KINDS[given.get("resize_mode", "shortest")]
+    resample = _INTERPOLATION[given.get("interpolation", "bicubic")]
+    return ImageSettings(kind, sides[0], resample, mean, std)
 
 
 def _parse(config: Any, file: Path, default: ImageSettings) -> ImageSettings:

@@ -46,7 +46,7 @@ class ImageProcessor:
     """Makes every picture `size` x `size` RGB.
 
     `kind` is "squash" (SigLIP: straight to the square, the aspect is lost) or
-    "shorter_side+center_crop" (CLIP). `mode` "pil" resizes with Pillow and the checkpoint's filter;
+    "shorter_side+center_crop" (CLIP; "rounded_crop" in OpenCLIP). `mode` "pil" resizes with Pillow and the checkpoint's filter;
     "big_vision" resizes bilinearly without antialias and does not look at `resample`. `exif` is
     whether the EXIF orientation is applied, except to sources that say that it is not (`ImageFile`,
     `NamedBytes`). `alpha` "drop" ignores transparency, "white" lays the picture on white.
@@ -137,7 +137,7 @@ class ImageProcessor:
         return cache.fetch(data, lambda: self._square(source, data), f"exif={exif}")
 
     def _square(self, source: ImageSource, data: bytes | None) -> np.ndarray:
-        return centre(self._resized(source, data), self.size)
+        return centre(self._resized(source, data), self.size, self.kind)
 
     def _resized(self, source: ImageSource, data: bytes | None) -> np.ndarray:
         image = decode_rgb(source, data, self.exif, self.alpha)

@@ -68,11 +68,14 @@ class ContrastiveModel:
         return replace(self, config=config)
 
     def save(self, folder: str | Path) -> None:
-        """A Hugging Face folder that transformers loads, with tokenizer and image settings."""
-        from ttm_jax.weights import huggingface
+        """A folder as transformers (or OpenCLIP, if the model comes from there) loads it.
+
+        Tokenizer and image settings go along.
+        """
+        from ttm_jax.weights import model_folders
 
         params = jax.tree.map(np.asarray, self.params)
-        huggingface.save(Path(folder), self.config, params, extra_files_from=self.folder)
+        model_folders.save(Path(folder), self.config, params, extra_files_from=self.folder)
 
     def score(
         self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 0
