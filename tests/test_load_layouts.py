@@ -1,4 +1,4 @@
-"""CLIP in the folders of others: loaded, scored, trained for an iteration, saved, loaded again."""
+"""Models in the folders of others: loaded, scored, trained for one iteration, saved, reloaded."""
 
 import json
 import shutil
@@ -92,3 +92,29 @@ def test_open_clip_with_the_tokenizer_of_another_folder(tmp_path):
     model = load_model(tmp_path / "bare", files_from=make_folder(tmp_path / "other", "clip"))
     np.testing.assert_array_equal(model.read_captions(CAPTIONS), expected)
     assert model.processor.kind == "shorter_side+rounded_crop"
+
+
+def test_smolvlm2_is_smolvlm_under_another_name(tmp_path):
+    """Loaded, scored, trained for an iteration; it is saved as what it was."""
+    from tiny_vlm import vlm_dataset, write_tiny_vlm
+
+    first = write_tiny_vlm(tmp_path / "first")
+    second = shutil.copytree(first, tmp_path / "second")
+    text = (second / "config.json").read_text().replace("idefics3", "smolvlm")
+    (second / "config.json").write_text(text.replace("Idefics3ForC", "SmolVLMForC"))
+    model, dataset = load_model(second), vlm_dataset(4)
+    assert model.config.model_type == "smolvlm"
+    images, captions = list(dataset.images[:2]), list(dataset.captions[:2])
+    before = model.score(images, captions)
+    np.testing.assert_array_equal(before, load_model(first).score(images, captions))
+    config = TTMConfig(
+        tau_unit="probability", lr=2e-3, iterations=1, epochs=1, batch_groups=4, tau_1=0.0
+    )
+    adapted = ttm_jax.run_ttm(model, dataset, config, devices=jax.devices()[:1]).model
+    adapted.save(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "config.json").read_text()) == json.loads(
+        (second / "config.json").read_text()
+    )
+    after = load_model(tmp_path / "saved").score(images, captions)
+    np.testing.assert_array_equal(after, adapted.score(images, captions))
+    assert np.abs(after - before).max() > 0

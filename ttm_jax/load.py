@@ -85,7 +85,7 @@ def load_model(
     path = _find(source, revision, offline)
     if path.is_file() and path.suffix != ".npz":
         raise InputError(f"{source} is a file; expected the folder that holds it, or an .npz file")
-    if _model_type(path) == idefics3.MODEL_TYPE:
+    if _model_type(path) in idefics3.MODEL_TYPES:
         if image_size is not None or resize != "pil":
             raise InputError(f"{source} has a fixed image size and resizing; give neither")
         files = None if files_from is None else _find(str(files_from), None, offline)

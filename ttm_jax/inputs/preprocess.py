@@ -46,10 +46,11 @@ class ImageProcessor:
     """Makes every picture `size` x `size` RGB.
 
     `kind` is "squash" (SigLIP: straight to the square, the aspect is lost) or
-    "shorter_side+center_crop" (CLIP; "rounded_crop" in OpenCLIP). `mode` "pil" resizes with Pillow and the checkpoint's filter;
-    "big_vision" resizes bilinearly without antialias and does not look at `resample`. `exif` is
-    whether the EXIF orientation is applied, except to sources that say that it is not (`ImageFile`,
-    `NamedBytes`). `alpha` "drop" ignores transparency, "white" lays the picture on white.
+    "shorter_side+center_crop" (CLIP; "shorter_side+rounded_crop" in OpenCLIP). `mode` "pil" resizes
+    with Pillow and the checkpoint's filter; "big_vision" resizes bilinearly without antialias and
+    does not look at `resample`. `exif` is whether the EXIF orientation is applied, except to
+    sources that say that it is not (`ImageFile`, `NamedBytes`). `alpha` "drop" ignores
+    transparency, "white" lays the picture on white.
     """
 
     kind: Kind

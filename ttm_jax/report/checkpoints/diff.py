@@ -112,7 +112,7 @@ def _ours(path: Path, step: int | None) -> dict[str, np.ndarray]:
     """All parameters in this package's tree, adapters merged."""
     kind = kind_of(path)
     if kind == "huggingface":
-        if read_optional_json(path / "config.json").get("model_type") == idefics3.MODEL_TYPE:
+        if read_optional_json(path / "config.json").get("model_type") in idefics3.MODEL_TYPES:
             return flatten_dict(idefics3.load(path)[1], sep="/")
         return flatten_dict(model_folders.load(path).params, sep="/")
     if kind == "npz":
