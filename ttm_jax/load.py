@@ -11,16 +11,19 @@ from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.json_files import read_optional_json
 from ttm_jax.inputs.model_advice import read_advice
+from ttm_jax.inputs.naflex import NaflexProcessor
 from ttm_jax.inputs.open_clip_files import is_open_clip
 from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.jaxlib_check import check_jaxlib
+from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.runs.locate import MODEL, is_run, run_of
 from ttm_jax.runs.read.fields import Fields, Place
 from ttm_jax.runs.read.identity import read_identity
 from ttm_jax.scorers.contrastive.model import ContrastiveModel
+from ttm_jax.scorers.contrastive.pixels import Processor
 from ttm_jax.scorers.vqa.model import Normalise, VQAModel, VQASettings
 from ttm_jax.weights import big_vision, hub, idefics3, model_folders
 from ttm_jax.weights.checkpoint_files import Checkpoint, Config
@@ -187,23 +190,46 @@ def _model(
     vocabulary: Path | None,
 ) -> ContrastiveModel:
     """`folder` has the settings of images and captions, `vocabulary` the tokenizer's files."""
-    family, size = checkpoint.family, checkpoint.config.image_size
-    if folder is None or vocabulary is None:
-        processor = ImageProcessor.for_family(family, size)
-        tokenizer: CaptionTokenizer | None = None
+    family, config = checkpoint.family, checkpoint.config
+    tokenizer: CaptionTokenizer | None = None
+    if folder is not None and vocabulary is not None:
+        tokenizer = _tokenizer(folder, vocabulary, config, family, resize)
+    processor: Processor
+    if isinstance(config, SigLIPConfig) and config.max_patches:
+        processor = _naflex(config, folder, resize)
+        config = replace(config, max_patches=processor.max_patches)
+    elif folder is None:
+        processor = replace(ImageProcessor.for_family(family, config.image_size), mode=resize)
     else:
-        processor = ImageProcessor.from_folder(folder, family).with_size(size)
-        tokenizer = _tokenizer(folder, vocabulary, checkpoint.config, family, resize)
+        found = ImageProcessor.from_folder(folder, family).with_size(config.image_size)
+        processor = replace(found, mode=resize)
     return ContrastiveModel(
         family,
-        checkpoint.config,
+        config,
         checkpoint.params,
-        replace(processor, mode=resize),
+        processor,
         tokenizer,
         folder,
         source,
         read_advice(folder),
     )
+
+
+def _naflex(
+    config: SigLIPConfig, folder: Path | None, resize: Literal["pil", "big_vision"]
+) -> NaflexProcessor:
+    """What prepares images for a NaFlex model."""
+    if resize != "pil":
+        raise InputError("NaFlex models have their own resizing: leave out resize")
+    if folder is None:
+        return NaflexProcessor(config.patch_size, config.max_patches)
+    found = NaflexProcessor.from_folder(folder)
+    if found.patch_size != config.patch_size:
+        raise InputError(
+            f"{folder}: patches have {found.patch_size} px in the image processor, "
+            f"{config.patch_size} in the model: are they from the same checkpoint?"
+        )
+    return found
 
 
 def _tokenizer(

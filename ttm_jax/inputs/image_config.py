@@ -90,16 +90,25 @@ def read_image_settings(folder: str | os.PathLike, family: Family) -> ImageSetti
         raise InputError(f"{folder} is not a folder; expected one with a checkpoint's files")
     if is_open_clip(folder):
         return _from_open_clip(folder)
-    nested = read_optional_json(folder / "processor_config.json").get("image_processor")
-    if nested is not None:  # transformers 5; older files of that name have no image settings
-        return _parse(nested, folder / "processor_config.json", DEFAULTS[family])
-    file = folder / "preprocessor_config.json"
+    file, fields = read_image_fields(folder)
     if file.exists():
-        return _parse(read_optional_json(file), file, DEFAULTS[family])
+        return _parse(fields, file, DEFAULTS[family])
     default = DEFAULTS[family]
     vision = read_optional_json(folder / "config.json").get("vision_config")
     size = vision.get("image_size") if isinstance(vision, dict) else None
     return replace(default, size=size) if _is_size(size) else default
+
+
+def read_image_fields(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The file with the settings of the image processor, and its content if it exists."""
+    file = folder / "processor_config.json"
+    nested = read_optional_json(file).get("image_processor")
+    if nested is None:  # transformers 4; its file of that name has no image settings
+        file = folder / "preprocessor_config.json"
+        return file, read_optional_json(file)
+    if not isinstance(nested, dict):
+        raise InputError(f"{file}: image_processor is {nested!r}; expected a JSON object")
+    return file, nested
 
 
 def _from_open_clip(folder: Path) -> ImageSettings:
@@ -121,9 +130,7 @@ def _from_open_clip(folder: Path) -> ImageSettings:
     return ImageSettings(kind, sides[0], resample, mean, std)
 
 
-def _parse(config: Any, file: Path, default: ImageSettings) -> ImageSettings:
-    if not isinstance(config, dict):
-        raise InputError(f"{file}: image_processor is {config!r}; expected a JSON object")
+def _parse(config: dict[str, Any], file: Path, default: ImageSettings) -> ImageSettings:
     for name, value in config.items():
         # A disabled setting changes nothing, so only enabled ones can be a problem.
         if name not in _KNOWN and name not in _IGNORED and value not in (None, False):

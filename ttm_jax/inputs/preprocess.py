@@ -105,7 +105,7 @@ class ImageProcessor:
         def fill(i: int) -> None:
             pixels[i] = self._pixels(sources[i], cache)
 
-        first = _fill_distinct(sources, fill, workers, label if progress else None)
+        first = fill_distinct(sources, fill, workers, label if progress else None)
         for i, row in enumerate(first):
             if row != i:
                 pixels[i] = pixels[row]
@@ -127,7 +127,7 @@ class ImageProcessor:
         def fill(i: int) -> None:
             pictures[i] = self._resized(sources[i], encoded_bytes(sources[i]))
 
-        first = _fill_distinct(sources, fill, workers, label if progress else None)
+        first = fill_distinct(sources, fill, workers, label if progress else None)
         return [pictures[row] for row in first]
 
     def _pixels(self, source: ImageSource, cache: PixelCache | None) -> np.ndarray:
@@ -177,7 +177,7 @@ def _from_settings(settings: ImageSettings) -> ImageProcessor:
     )
 
 
-def _fill_distinct(
+def fill_distinct(
     sources: Sequence[ImageSource],
     fill: Callable[[int], None],
     workers: int | None,

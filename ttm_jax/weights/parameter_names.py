@@ -16,6 +16,7 @@ TO_HEADS: Axes = ((1, 2), (0,))  # ours [width, head, d]
 HEADS_BIAS: Axes = ((0, 1),)  # ours [head, d]
 FROM_HEADS: Axes = ((2,), (0, 1))  # ours [head, d, width]
 CONV: Axes = ((3,), (2,), (0,), (1,))  # ours [height, width, in, out]
+FLAT_CONV: Axes = ((3,), (0, 1, 2))  # NaFlex takes patches that are flat already
 POSITIONS: Axes = ((1,), (2,))  # ours [1, position, width]
 CLASS_TOKEN: Axes = ((2,),)  # ours [1, 1, width]
 PROBE: Axes = ((0,), (1,), (2,))
@@ -68,14 +69,15 @@ _DECODER_BLOCK = (
 def rules(config: Config) -> list[Rule]:
     """The table for this model and the kind of its folder."""
     if not isinstance(config, CLIPConfig):
-        return _siglip()
+        return _siglip(CONV if config.max_patches == 0 else FLAT_CONV)
     return _open_clip() if config.layout == "open_clip" else _clip()
 
 
-def _siglip() -> list[Rule]:
+def _siglip(patches: Axes) -> list[Rule]:
+    conv = (("weight", "kernel", patches), ("bias", "bias", VECTOR))
     return [
         *_towers(),
-        *_layers("vision_model.", "img/", (("embeddings.patch_embedding", "embedding", _CONV),)),
+        *_layers("vision_model.embeddings.", "img/", (("patch_embedding", "embedding", conv),)),
         *_layers("vision_model.head.", "img/MAPHead_0/", _MAP_HEAD),
         *_packed("vision_model.head.attention.", f"img/MAPHead_0/{_ATTENTION}/"),
         Rule("vision_model.head.probe", "img/MAPHead_0/probe", PROBE),
