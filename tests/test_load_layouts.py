@@ -118,3 +118,16 @@ def test_smolvlm2_is_smolvlm_under_another_name(tmp_path):
     after = load_model(tmp_path / "saved").score(images, captions)
     np.testing.assert_array_equal(after, adapted.score(images, captions))
     assert np.abs(after - before).max() > 0
+
+
+def test_captions_as_in_open_clip(tmp_path):
+    """An option for checkpoints of transformers: without punctuation, or with straight quotes."""
+    siglip, clip = (make_folder(tmp_path / name, name) for name in ("siglip", "clip"))
+    model = load_model(siglip, canonicalise="open_clip")
+    found, expected = model.read_captions(["A_red, \u201cstar\u201d &amp;", "a red star"])
+    np.testing.assert_array_equal(found, expected)
+    model = load_model(clip, canonicalise="open_clip")
+    found, expected = model.read_captions(["It\u2019s  RED", "it's red"])
+    np.testing.assert_array_equal(found, expected)
+    as_it_is = load_model(clip).read_captions(["It\u2019s  RED"])[0]
+    assert (as_it_is != expected).any()

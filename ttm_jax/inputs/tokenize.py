@@ -100,10 +100,10 @@ def load_tokenizer(
     """Load the tokenizer of a checkpoint folder (or a single tokenizer file, for a bare npz).
 
     SigLIP: `spiece.model`, `tokenizer.json` or Gemma's `tokenizer.model`; CLIP: `tokenizer.json` or
-    `vocab.json` with `merges.txt`. `canonicalise` applies to SigLIP: "transformers" lower-cases
-    and, for SigLIP 1, strips punctuation; "big_vision" only lower-cases ASCII letters; "open_clip"
-    repairs the text and strips punctuation for both. `vocabulary_from` is where the tokenizer's
-    files are, if not in the folder.
+    `vocab.json` with `merges.txt`. With `canonicalise` "transformers", SigLIP's text is lower-cased
+    and, for SigLIP 1, strips punctuation; "big_vision" only lower-cases ASCII letters. "open_clip"
+    repairs the text as OpenCLIP does, and then strips punctuation for SigLIP 1 and 2, and
+    lower-cases for CLIP. `vocabulary_from` has the tokenizer's files, if the folder does not.
     """
     path = Path(folder)
     files = path if vocabulary_from is None else Path(vocabulary_from)
@@ -118,8 +118,7 @@ def load_tokenizer(
         end, pad = "<eos>", "<pad>"
     else:
         end, pad = "</s>", "</s>"
-    # CLIP's tokenizer files describe their own cleaning.
-    clean = unchanged if family == "clip" else _siglip_cleaning(end, canonicalise)
+    clean = _cleaning(family, end, canonicalise)
     pad_id = vocabulary.id_of(names.get("pad_token", pad))
     if is_open_clip(path):
         clean, padding = _read_open_clip(path)
@@ -135,9 +134,11 @@ def load_tokenizer(
     )
 
 
-def _siglip_cleaning(end: str, canonicalise: Canonicalise) -> Callable[[str], str]:
+def _cleaning(family: Family, end: str, canonicalise: Canonicalise) -> Callable[[str], str]:
     if canonicalise == "open_clip":
-        return clean_text.OPEN_CLIP["canonicalize"]
+        return clean_text.OPEN_CLIP["lower" if family == "clip" else "canonicalize"]
+    if family == "clip":
+        return unchanged  # the tokenizer's files describe their own cleaning
     if canonicalise == "big_vision":
         return lower_ascii
     return lower_each if end == "<eos>" else canonical_siglip
