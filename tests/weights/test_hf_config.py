@@ -115,8 +115,12 @@ def test_a_size_may_be_a_pair():
     ("fields", "message"),
     [
         ({}, 'model_type is "None"'),
-        ({"model_type": "siglip2"}, "NaFlex SigLIP 2.*fixed-resolution"),
-        ({"model_type": "clip_vision_model"}, 'expected "siglip", "clip" or "metaclip_2"'),
+        ({"model_type": "siglip2", "vision_config": {"num_patches": 200}}, "is no square"),
+        ({"model_type": "siglip2", "vision_config": {"vision_use_head": False}}, "vision_use_head"),
+        (
+            {"model_type": "clip_vision_model"},
+            'expected "siglip", "siglip2", "clip" or "metaclip_2"',
+        ),
         ({"model_type": "clip", "text_config": {"hidden_act": "relu"}}, 'hidden_act is "relu"'),
         ({"model_type": "clip", "text_config": [1]}, "text_config is .*expected an object"),
         ({"model_type": "clip", "text_config": {"eos_token_id": [1, 2]}}, "eos_token_id is"),
@@ -153,10 +157,12 @@ def towers(draw, causal: bool) -> TowerConfig:
     )
 
 
-@given(towers(False), towers(False), st.tuples(*[sizes] * 5))
-def test_siglip_survives_writing(vision, text, numbers):
+@given(towers(False), towers(False), st.tuples(*[sizes] * 5), st.integers(0, 64))
+def test_siglip_survives_writing(vision, text, numbers, side):
+    """With `side` > 0 a NaFlex model with a square grid of positions."""
     image, patch, vocabulary, length, width = numbers
-    config = SigLIPConfig(image, patch, vision, text, vocabulary, length, width)
+    image = side * patch if side else image
+    config = SigLIPConfig(image, patch, vision, text, vocabulary, length, width, side**2)
     assert read(hf_config.write(config)) == config
 
 

@@ -236,6 +236,8 @@ def test_full_size(theirs, name, tmp_path):
     config = theirs.open_clip.get_model_config(name)
     theirs.torch.manual_seed(0)
     model = theirs.open_clip.CLIP(**config).eval()
+    with theirs.torch.no_grad():
+        model.logit_scale.fill_(np.log(100.0))  # about the value of the published models
     theirs.save(model, config, tmp_path)
     rng = np.random.default_rng(1)
     pixels = rng.uniform(-1, 1, (2, 224, 224, 3)).astype(np.float32)
@@ -246,4 +248,4 @@ def test_full_size(theirs, name, tmp_path):
         theirs.forward(model, pixels, ids),
     )
     for key in ("image", "text", "logits"):
-        np.testing.assert_allclose(out[key], expected[key], rtol=0, atol=1e-5, err_msg=key)
+        np.testing.assert_allclose(out[key], expected[key], rtol=0, atol=1e-4, err_msg=key)
