@@ -140,6 +140,24 @@ def test_round_trip_is_bit_exact(folder, tmp_path):
     assert huggingface.load(tmp_path / "out").config == checkpoint.config
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_num_patches": 0}, "0 patches or pixels"),
+        ({"patch_size": "16"}, "'16' patches or pixels"),
+        ({"resample": 9}, "resample is 9"),
+        ({"image_mean": [0.5]}, "image_mean is"),
+        ({"image_std": 0}, "image_std is"),
+        ({"do_resize": False}, "do_resize is False"),
+    ],
+)
+def test_image_settings_that_cannot_be_used(tmp_path, settings, message):
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=message) as caught:
+        NaflexProcessor.from_folder(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_what_does_not_go_together(folder, tmp_path):
     model = load_model(folder)
     for settings, message in (

@@ -121,8 +121,8 @@ def _from_open_clip(folder: Path) -> ImageSettings:
     sides = size if isinstance(size, list) else [size]
     if not all(map(_is_size, sides)) or len(set(sides)) != 1:
         raise _unsupported(file, "image_size", size, "expected a number of pixels")
-    mean = _colour(given, file, "mean", default.mean)
-    std = _colour(given, file, "std", default.std)
+    mean = read_colour(given, file, "mean", default.mean)
+    std = read_colour(given, file, "std", default.std)
     if 0 in std:
         raise _unsupported(file, "std", std, "expected no zero")
     kind = _KINDS[given.get("resize_mode", "shortest")]
@@ -146,11 +146,11 @@ def _parse(config: dict[str, Any], file: Path, default: ImageSettings) -> ImageS
     if config.get("do_normalize", True) is False:
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     elif config.get("do_normalize", True):
-        mean = _colour(config, file, "image_mean", mean)
-        std = _colour(config, file, "image_std", std)
+        mean = read_colour(config, file, "image_mean", mean)
+        std = read_colour(config, file, "image_std", std)
     if 0 in std:
         raise _unsupported(file, "image_std", std, "expected no zero")
-    return ImageSettings(kind, size, _resample(config, file, default), mean, std)
+    return ImageSettings(kind, size, read_resample(config, file, default.resample), mean, std)
 
 
 def _geometry(config: dict[str, Any], file: Path, default: ImageSettings) -> tuple[Kind, int]:
@@ -196,15 +196,18 @@ def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST
 
 
-def _is_colour(value: Any) -> bool:
+def _isread_colour(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) <= 1000  # also refuses nan
 
 
-def _resample(config: dict[str, Any], file: Path, default: ImageSettings) -> Image.Resampling:
+def read_resample(
+    config: dict[str, Any], file: Path, default: Image.Resampling
+) -> Image.Resampling:
+    """The filter, by Pillow's number."""
     value = config.get("resample")
     if value is None:
-        return default.resample
+        return default
     try:
         return Image.Resampling(value)
     except (ValueError, TypeError):
@@ -212,12 +215,13 @@ def _resample(config: dict[str, Any], file: Path, default: ImageSettings) -> Ima
         raise _unsupported(file, "resample", value, f"expected one of {known}") from None
 
 
-def _colour(config: dict[str, Any], file: Path, name: str, default: Colour) -> Colour:
+def read_colour(config: dict[str, Any], file: Path, name: str, default: Colour) -> Colour:
+    """A mean or a spread, of each channel or of all."""
     value = config.get(name)
     if value is None:
         return default
     values = value if isinstance(value, list) else [value] * 3
-    if len(values) != 3 or not all(_is_colour(v) for v in values):
+    if len(values) != 3 or not all(_isread_colour(v) for v in values):
         raise _unsupported(file, name, value, "expected three numbers, none beyond 1000")
     red, green, blue = map(float, values)
     return red, green, blue

@@ -17,7 +17,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.image_config import Colour, read_image_fields
+from ttm_jax.inputs.image_config import Colour, read_colour, read_image_fields, read_resample
 from ttm_jax.inputs.image_decode import Alpha, ImageSource, decode_rgb, encoded_bytes
 from ttm_jax.inputs.preprocess import fill_distinct
 
@@ -49,15 +49,19 @@ class NaflexProcessor:
         plain = cls()
         sizes = [fields.get("patch_size", 16), fields.get("max_num_patches", 256)]
         for value in sizes:
-            if not isinstance(value, int) or not 1 <= value <= _MOST:
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST:
                 raise InputError(f"{file}: {value!r:.40} patches or pixels; expected 1 to {_MOST}")
         return cls(
             sizes[0],
             sizes[1],
-            Image.Resampling(fields.get("resample", plain.resample)),
-            tuple(fields.get("image_mean", plain.mean)),
-            tuple(fields.get("image_std", plain.std)),
+            read_resample(fields, file, plain.resample),
+            read_colour(fields, file, "image_mean", plain.mean),
+            read_colour(fields, file, "image_std", plain.std),
         )
+
+    def __post_init__(self) -> None:
+        if 0 in self.std:
+            raise InputError(f"image_std is {self.std}; expected no zero")
 
     def __call__(self, source: ImageSource) -> UInt8[np.ndarray, "n d"]:
         p = self.patch_size

@@ -210,7 +210,8 @@ def _model_length(folder: Path, family: Family) -> int:
     if not folder.is_dir():
         return _DEFAULT_LENGTH[family]
     if is_open_clip(folder):
-        return int(read_section(folder, "model_cfg", "text_cfg").get("context_length", 77))
+        length = read_section(folder, "model_cfg", "text_cfg").get("context_length")
+        return length if isinstance(length, int) else _DEFAULT_LENGTH[family]
     text = read_optional_json(folder / "config.json").get("text_config") or {}
     given = (
         read_optional_json(folder / "tokenizer_config.json").get(
