@@ -8,6 +8,7 @@ from PIL import Image
 
 from experiments._check_choices import Settings
 from ttm_jax.data.groups import GroupedDataset
+from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.scorers.contrastive.model import ContrastiveModel
 from ttm_jax.scorers.vqa.model import VQAModel
@@ -34,7 +35,7 @@ def _contrastive(
     model: ContrastiveModel, settings: Settings, dataset: GroupedDataset
 ) -> ContrastiveModel:
     processor, tokenizer = model.processor, model.tokenizer
-    assert processor is not None  # models from files have one
+    assert isinstance(processor, ImageProcessor)  # the paper's models all have one
     processor = replace(processor, alpha=settings.alpha, kind=settings.kind or processor.kind)
     if settings.resize == "big_vision":
         processor = replace(processor, mode="big_vision")

@@ -7,21 +7,19 @@ from typing import Any, Literal, get_args
 import jax
 
 from ttm_jax.bucket_storage import address_of, fetched, is_address
-from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.json_files import read_optional_json
-from ttm_jax.inputs.model_advice import read_advice
-from ttm_jax.inputs.preprocess import ImageProcessor
-from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
+from ttm_jax.inputs.open_clip_files import is_open_clip
+from ttm_jax.inputs.tokenize import Canonicalise
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.models.transformer import Compute
 from ttm_jax.runs.locate import MODEL, is_run, run_of
 from ttm_jax.runs.read.fields import Fields, Place
 from ttm_jax.runs.read.identity import read_identity
+from ttm_jax.scorers.contrastive.from_checkpoint import from_checkpoint
 from ttm_jax.scorers.contrastive.model import ContrastiveModel
 from ttm_jax.scorers.vqa.model import Normalise, VQAModel, VQASettings
-from ttm_jax.weights import big_vision, hub, huggingface, idefics3
-from ttm_jax.weights.checkpoint_files import Checkpoint
+from ttm_jax.weights import big_vision, hub, idefics3, model_folders
 
 DEFAULT_COMPUTE = Compute()
 _SHIPPED = Path(__file__).parent / "small" / "models"
@@ -36,6 +34,7 @@ def load_model(
     offline: bool | None = None,
     image_size: int | None = None,
     resize: Literal["pil", "big_vision"] = "pil",
+    canonicalise: Canonicalise | None = None,
     files_from: str | Path | None = None,
     compute: Compute = DEFAULT_COMPUTE,
 ) -> ContrastiveModel | VQAModel:
@@ -44,15 +43,18 @@ def load_model(
     Args:
         source: A small model of the package (`"small-siglip"`, `"small-clip"`), a hub id such as
             `"google/siglip-base-patch16-224"` or `"HuggingFaceTB/SmolVLM-256M-Instruct"`, a Hugging
-            Face folder, a big_vision `.npz` (a path or a URL such as `gs://...`), the folder of a
-            run, whose last checkpoint is loaded, or the folder that `ttm adapt` has written.
+            Face folder, a folder of OpenCLIP's, a big_vision `.npz` (a path or a URL such as
+            `gs://...`), the folder of a run, whose last checkpoint is loaded, or the folder that
+            `ttm adapt` has written.
         revision: Branch, tag or commit of a hub id; the main branch if None.
         offline: True never uses the network, False does; None follows `HF_HUB_OFFLINE`.
         image_size: Resample the position embeddings for this image size instead of the
             checkpoint's own.
         resize: How images are resized: as transformers does it with Pillow, or as big_vision does.
+        canonicalise: How captions are cleaned: as transformers, big_vision or OpenCLIP does it.
+            None follows `resize`. OpenCLIP's own folders say it themselves.
         files_from: Hugging Face folder or hub id that provides the tokenizer and image settings,
-            which an `.npz` does not contain.
+            which an `.npz` does not contain. For OpenCLIP's folders, the tokenizer only.
         compute: Dtype and precision of the computation, and what the backward pass recomputes.
 
     Returns:
@@ -74,29 +76,37 @@ def load_model(
     source = address_of(source) if is_address(source) else str(source)
     if is_address(source) and not source.endswith(".npz"):  # hub.py fetches those
         return _from_bucket(
-            source, image_size=image_size, resize=resize, files_from=files_from, compute=compute
+            source,
+            image_size=image_size,
+            resize=resize,
+            canonicalise=canonicalise,
+            files_from=files_from,
+            compute=compute,
         )
     inside = _inside(Path(source).expanduser())
     if inside is not None and is_run(inside):
-        return load_run(inside, resize=resize, compute=compute)
+        return load_run(inside, resize=resize, canonicalise=canonicalise, compute=compute)
     source = source if inside is None else str(inside)
     path = _find(source, revision, offline)
     if path.is_file() and path.suffix != ".npz":
         raise InputError(f"{source} is a file; expected the folder that holds it, or an .npz file")
-    if _model_type(path) == idefics3.MODEL_TYPE:
-        if image_size is not None or resize != "pil":
-            raise InputError(f"{source} has a fixed image size and resizing; give neither")
+    if _model_type(path) in idefics3.MODEL_TYPES:
+        if image_size is not None or resize != "pil" or canonicalise is not None:
+            raise InputError(
+                f"{source} has a fixed image size, resizing and text; give none of them"
+            )
         files = None if files_from is None else _find(str(files_from), None, offline)
         return VQAModel.from_folder(path, source, files_from=files, compute=compute)
     if path.suffix == ".npz":
         checkpoint = big_vision.load(path, compute=compute, image_size=image_size)
         folder = None
     else:
-        checkpoint = huggingface.load(path, compute=compute, image_size=image_size)
+        checkpoint = model_folders.load(path, compute=compute, image_size=image_size)
         folder = path
-    if files_from is not None:
-        folder = _find(str(files_from), None, offline)
-    return _model(checkpoint, folder, source, resize)
+    files = None if files_from is None else _find(str(files_from), None, offline)
+    if folder is None or (files is not None and not is_open_clip(folder)):
+        folder = files
+    return from_checkpoint(checkpoint, folder, source, resize, files or folder, canonicalise)
 
 
 def _from_bucket(source: str, **settings: Any) -> ContrastiveModel | VQAModel:
@@ -113,9 +123,9 @@ def _model_type(path: Path) -> Any:
 
 def _inside(path: Path) -> Path | None:
     """The model or run that a folder stands for, if that is not simply the folder itself."""
-    if not path.is_dir() or (path / "config.json").is_file():
+    if not path.is_dir() or (path / "config.json").is_file() or is_open_clip(path):
         return path if is_run(path) else None
-    if (path / MODEL / "config.json").is_file():
+    if (path / MODEL / "config.json").is_file() or is_open_clip(path / MODEL):
         return path / MODEL  # what `ttm adapt` has written: complete, whatever became of the base
     return run_of(path)
 
@@ -133,6 +143,7 @@ def load_run(
     *,
     base: str | None = None,
     resize: Literal["pil", "big_vision"] = "pil",
+    canonicalise: Canonicalise | None = None,
     compute: Compute = DEFAULT_COMPUTE,
 ) -> ContrastiveModel | VQAModel:
     """The model of a run folder after an iteration (default: the last that has a checkpoint).
@@ -154,7 +165,7 @@ def load_run(
         raise InputError(f"{path / 'config.json'} names the run itself as its model")
     if base is None and source not in SMALL:
         hub.check_recorded(source)  # a folder from somebody else must not choose an address
-    start = load_model(base or source, resize=resize, compute=compute)
+    start = load_model(base or source, resize=resize, canonicalise=canonicalise, compute=compute)
     split = split_params(start.params, config["train"], config["lora_rank"])
     like: dict[str, Any] = jax.eval_shape(variables, split.trained, split.frozen)
     tree = read_arrays(path / "checkpoints", like, iteration)
@@ -174,36 +185,3 @@ def _asked(found: Fields) -> VQASettings:
     normalise: Any = found.one_of("normalise", get_args(Normalise))
     splitting = found.boolean("splitting") if found.known("splitting") else None
     return VQASettings(found.string("question"), (answers[0], answers[1]), normalise, splitting)
-
-
-def _model(
-    checkpoint: Checkpoint, folder: Path | None, source: str, resize: Literal["pil", "big_vision"]
-) -> ContrastiveModel:
-    family, size = checkpoint.family, checkpoint.config.image_size
-    if folder is None:
-        processor = ImageProcessor.for_family(family, size)
-        tokenizer: CaptionTokenizer | None = None
-    else:
-        processor = ImageProcessor.from_folder(folder, family).with_size(size)
-        tokenizer = _tokenizer(folder, family, checkpoint.config.text_length, resize)
-    return ContrastiveModel(
-        family,
-        checkpoint.config,
-        checkpoint.params,
-        replace(processor, mode=resize),
-        tokenizer,
-        folder,
-        source,
-        read_advice(folder),
-    )
-
-
-def _tokenizer(folder: Path, family: Family, length: int, style: str) -> CaptionTokenizer | None:
-    """The folder's tokenizer; None if it has only weights, for data that is already tokenized."""
-    names = ("tokenizer.json", "spiece.model", "vocab.json", "tokenizer.model")
-    if not any((folder / name).is_file() for name in names):
-        return None
-    canonicalise: Literal["transformers", "big_vision"] = (
-        "big_vision" if style == "big_vision" else "transformers"
-    )
-    return load_tokenizer(folder, family, length, canonicalise)

@@ -1,6 +1,5 @@
 """Token ids: those of transformers where it is right, and the same in every version of it."""
 
-import gzip
 import io
 import itertools
 import json
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentencepiece
+from clip_bpe import byte_symbols, clip_merges, clip_vocabulary, write_clip_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import TESTS
@@ -62,40 +62,10 @@ def sugarcrepe() -> tuple[str, ...]:
     return tuple(row[field] for row in rows for field in ("caption", "negative_caption"))
 
 
-@cache
-def clip_merges() -> tuple[tuple[str, str], ...]:
-    """CLIP uses the first 48,894 merges of the file, after its title line."""
-    with gzip.open(
-        ASSETS / "clip_bpe/bpe_simple_vocab_16e6.txt.gz", "rt", encoding="utf-8"
-    ) as file:
-        lines = file.read().split("\n")[1 : 49152 - 256 - 2 + 1]
-    return tuple(tuple(line.split()) for line in lines)
-
-
-@cache
-def byte_symbols() -> tuple[str, ...]:
-    """The printable character that stands for each byte in GPT-2's and CLIP's vocabularies."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return tuple(chr(b if b in printable else next(others)) for b in range(256))
-
-
-@cache
-def clip_vocabulary() -> dict[str, int]:
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    order = printable + [b for b in range(256) if b not in printable]
-    symbols = [byte_symbols()[b] for b in order]
-    tokens = symbols + [f"{s}</w>" for s in symbols] + ["".join(m) for m in clip_merges()]
-    tokens += ["<|startoftext|>", "<|endoftext|>"]
-    return {token: i for i, token in enumerate(tokens)}
-
-
 @pytest.fixture(scope="session")
 def clip_folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("clip")
-    (folder / "vocab.json").write_text(json.dumps(clip_vocabulary()), "utf-8")
-    merges = "\n".join(" ".join(m) for m in clip_merges())
-    (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", "utf-8")
+    write_clip_files(folder)
     return folder
 
 

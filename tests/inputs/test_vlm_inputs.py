@@ -90,6 +90,19 @@ class TestAgainstTransformers:
         ids = prompt.image_part(tiles.rows, tiles.columns) + prompt.question_part(question)
         np.testing.assert_array_equal(ids, expected["input_ids"][0])
 
+    @pytest.mark.parametrize("splitting", [True, False])
+    def test_smolvlm2_has_the_same_images(self, folder, splitting):
+        """Of its processor the images only: all of it needs num2words, for videos."""
+        pytest.importorskip("torch")
+        from transformers import SmolVLMImageProcessorPil
+
+        image = picture(300, 170)
+        theirs = SmolVLMImageProcessorPil.from_pretrained(folder, do_image_splitting=splitting)
+        processor = TileProcessor.from_folder(folder).with_splitting(splitting)
+        pixels = normalise(processor(image).pixels, processor.mean, processor.std)
+        expected = theirs(image, return_tensors="np")["pixel_values"][0]
+        np.testing.assert_array_equal(pixels.transpose(0, 3, 1, 2), expected)
+
     @pytest.mark.parametrize("caption", CAPTIONS)
     def test_captions_of_all_kinds(self, theirs, prompt, caption):
         question = ask(PAPER_PROMPT, [caption])[0]

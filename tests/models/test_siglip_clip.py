@@ -1,4 +1,4 @@
-"""Our SigLIP and CLIP against transformers' PyTorch models with the same weights.
+"""Our SigLIP, CLIP and MetaCLIP 2 against transformers' PyTorch models with the same weights.
 
 Compared directly where PyTorch is installed, and against the golden files everywhere.
 """
@@ -21,7 +21,7 @@ from ttm_jax.weights import huggingface
 from ttm_jax.weights.checkpoint_files import Checkpoint, Tensors
 
 GOLDEN = TESTS / "golden"
-CASES = ("siglip", "siglip_gelu_with_rest", "clip", "clip_gelu_legacy_eos")
+CASES = ("siglip", "siglip_gelu_with_rest", "clip", "clip_gelu_legacy_eos", "metaclip_2")
 FULL = 16  # positions of the tiny text towers
 
 close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)

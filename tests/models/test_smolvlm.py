@@ -56,7 +56,12 @@ def all_logits(config, params, pixels, ids):
 
 @pytest.mark.parametrize(
     ("pair", "shape"),
-    [*(("grouped", shape) for shape in SHAPES), ("odd", "mixed"), ("one_kv_head", "mixed")],
+    [
+        *(("grouped", shape) for shape in SHAPES),
+        ("odd", "mixed"),
+        ("one_kv_head", "mixed"),
+        ("smolvlm", "mixed"),
+    ],
     indirect=["pair"],
 )
 def test_logits(pair, shape):
@@ -72,7 +77,13 @@ def test_logits(pair, shape):
 
 @pytest.mark.parametrize(
     ("pair", "remat"),
-    [("grouped", "none"), ("grouped", "block"), ("odd", "dots"), ("one_kv_head", "none")],
+    [
+        ("grouped", "none"),
+        ("grouped", "block"),
+        ("odd", "dots"),
+        ("one_kv_head", "none"),
+        ("smolvlm", "none"),
+    ],
     indirect=["pair"],
 )
 def test_loss_gradients(pair, remat):

@@ -1,15 +1,54 @@
 """Model folders with random weights, in the layout of the hub."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
 from tiny import random_params
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from ttm_jax.data import world
 from ttm_jax.small.pretrain import make_module, write_folder_files
 from ttm_jax.small.recipe import Recipe
-from ttm_jax.weights import huggingface
+from ttm_jax.weights import huggingface, model_folders
+
+
+def make_layout(path: Path, layout: str) -> Path:
+    """The tiny CLIP of `make_folder`, as OpenCLIP ("open_clip") or MetaCLIP 2 ("metaclip_2")."""
+    folder = make_folder(path, "clip")
+    clip = huggingface.load(folder)
+    files, eos = folder, None
+    if layout == "metaclip_2":
+        files, eos = path / "xlm", 2
+        write_xlm_tokenizer(files, world.training_captions(0, 300), clip.config.vocab_size)
+    config = replace(clip.config, layout=layout, eos_token_id=eos)
+    if layout == "open_clip":
+        vision, text = (replace(t, activation="gelu") for t in (config.vision, config.text))
+        config = replace(config, vision=vision, text=text)
+    model_folders.save(path / layout, config, clip.params, extra_files_from=files)
+    return path / layout
+
+
+def write_xlm_tokenizer(folder: Path, captions: list[str], size: int) -> None:
+    """A small vocabulary in the manner of XLM-V's: <s>, <pad>, </s>, <unk> first, then pieces."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=min(size, 200), special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(captions, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        "<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    content = {**names, "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 20}
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
 
 
 def make_folder(path: Path, family: str) -> Path:

@@ -1,4 +1,4 @@
-"""Tiny random Idefics3 models of transformers, and their results as numpy arrays.
+"""Tiny random Idefics3 and SmolVLM models of transformers, and their results as numpy arrays.
 
 Imports PyTorch, so it is used only where that is installed.
 """
@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import Idefics3Config, Idefics3ForConditionalGeneration
+from transformers import (
+    Idefics3Config,
+    Idefics3ForConditionalGeneration,
+    SmolVLMConfig,
+    SmolVLMForConditionalGeneration,
+)
 
 torch.set_num_threads(2)
 IMAGE, PAD, VOCABULARY = 60, 2, 64
@@ -19,12 +24,21 @@ CASES: dict[str, dict[str, Any]] = {
     "odd": {"side": 6, "shuffle": 3, "heads": 3, "kv_heads": 3, "head_dim": 6},
     # All heads share one key-value head; one token per tile.
     "one_kv_head": {"side": 2, "shuffle": 2, "heads": 3, "kv_heads": 1, "head_dim": 4},
+    "smolvlm": {"side": 4, "shuffle": 2, "heads": 3, "kv_heads": 1, "head_dim": 8, "smolvlm": True},
 }
+AnyConfig = Idefics3Config | SmolVLMConfig
+AnyModel = Idefics3ForConditionalGeneration | SmolVLMForConditionalGeneration
 
 
 def config_of(
-    side: int, shuffle: int, heads: int, kv_heads: int, head_dim: int, theta: float = 100000.0
-) -> Idefics3Config:
+    side: int,
+    shuffle: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    theta: float = 100000.0,
+    smolvlm: bool = False,
+) -> AnyConfig:
     vision = {
         "hidden_size": 16,
         "intermediate_size": 24,
@@ -47,14 +61,16 @@ def config_of(
         "rope_parameters": {"rope_type": "default", "rope_theta": theta},
         "pad_token_id": PAD,
     }
-    return Idefics3Config(
+    return (SmolVLMConfig if smolvlm else Idefics3Config)(
         vision_config=vision, text_config=text, scale_factor=shuffle, image_token_id=IMAGE
     )
 
 
-def make(config: Idefics3Config, seed: int = 0) -> Idefics3ForConditionalGeneration:
+def make(config: AnyConfig, seed: int = 0) -> AnyModel:
     """A model without parameters that are zero, one, or too small to reveal a mistake."""
-    model = Idefics3ForConditionalGeneration(config).eval()
+    smolvlm = isinstance(config, SmolVLMConfig)
+    kind = SmolVLMForConditionalGeneration if smolvlm else Idefics3ForConditionalGeneration
+    model = kind(config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -91,13 +107,13 @@ def tile_pixels(tiles: list[int], size: int, seed: int) -> np.ndarray:
     return pixels
 
 
-def logits(model: Idefics3ForConditionalGeneration, pixels, ids, lengths) -> np.ndarray:
+def logits(model: AnyModel, pixels, ids, lengths) -> np.ndarray:
     with torch.no_grad():
         return model(**_inputs(pixels, ids, lengths)).logits.numpy()
 
 
 def loss_and_gradients(
-    model: Idefics3ForConditionalGeneration, pixels, ids, lengths, answers
+    model: AnyModel, pixels, ids, lengths, answers
 ) -> tuple[float, dict[str, np.ndarray]]:
     """Mean cross-entropy of the token after each prompt."""
     model.zero_grad()

@@ -5,12 +5,22 @@ Imports PyTorch: used by the parity tests where it is installed, and by make_gol
 
 import numpy as np
 import torch
-from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
+from transformers import (
+    CLIPConfig,
+    CLIPModel,
+    MetaClip2Config,
+    MetaClip2Model,
+    SiglipConfig,
+    SiglipModel,
+)
 
 torch.set_num_threads(2)
 VOCABULARY, LENGTH = 64, 16
 LARGEST_ID = VOCABULARY - 1
 LEGACY_EOS = 2  # used by old CLIP configs to mean the largest id
+AnyConfig = SiglipConfig | CLIPConfig | MetaClip2Config
+AnyModel = SiglipModel | CLIPModel | MetaClip2Model
+_MODELS = {"siglip": SiglipModel, "clip": CLIPModel, "metaclip_2": MetaClip2Model}
 
 
 def _tower(sizes: tuple[int, int, int, int], activation: str, eps: float) -> dict:
@@ -41,9 +51,11 @@ def _siglip(
     )
 
 
-def _clip(activation: str, eos: int, vision=(48, 4, 2, 56), text=(32, 2, 3, 40)) -> CLIPConfig:
+def _clip(
+    activation: str, eos: int, vision=(48, 4, 2, 56), text=(32, 2, 3, 40), kind: type = CLIPConfig
+) -> AnyConfig:
     image = {"image_size": 32, "patch_size": 8}
-    return CLIPConfig(
+    return kind(
         projection_dim=20,
         vision_config={**image, **_tower(vision, activation, 1e-5)},
         text_config={**_text(eos), **_tower(text, activation, 1e-5)},
@@ -56,15 +68,17 @@ CONFIGS = {
     "siglip_gelu_with_rest": _siglip("gelu", 30),
     "clip": _clip("quick_gelu", 40),
     "clip_gelu_legacy_eos": _clip("gelu", LEGACY_EOS),
+    # Here 2 is the token at which captions end.
+    "metaclip_2": _clip("quick_gelu", LEGACY_EOS, kind=MetaClip2Config),
     # For the golden files.
     "siglip_small": _siglip("gelu_pytorch_tanh", 24, (16, 2, 2, 24), (12, 2, 2, 20)),
     "clip_small": _clip("quick_gelu", 40, (16, 2, 2, 24), (12, 2, 2, 20)),
 }
 
 
-def make(config: SiglipConfig | CLIPConfig, seed: int) -> SiglipModel | CLIPModel:
+def make(config: AnyConfig, seed: int) -> AnyModel:
     """A model without parameters that are zero, one, or too small to reveal a mistake."""
-    model = (SiglipModel if isinstance(config, SiglipConfig) else CLIPModel)(config).eval()
+    model = _MODELS[config.model_type](config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -77,10 +91,10 @@ def make(config: SiglipConfig | CLIPConfig, seed: int) -> SiglipModel | CLIPMode
     return model
 
 
-def make_full_size(config: SiglipConfig | CLIPConfig, seed: int) -> SiglipModel | CLIPModel:
+def make_full_size(config: AnyConfig, seed: int) -> AnyModel:
     """transformers' own initialisation, with noise added to the vectors, which are 0 or 1 there."""
     torch.manual_seed(seed)
-    model = (SiglipModel if isinstance(config, SiglipConfig) else CLIPModel)(config).eval()
+    model = _MODELS[config.model_type](config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
@@ -90,23 +104,24 @@ def make_full_size(config: SiglipConfig | CLIPConfig, seed: int) -> SiglipModel 
 
 
 def inputs(
-    config: SiglipConfig | CLIPConfig, images: int, texts: int, length: int, seed: int
+    config: AnyConfig, images: int, texts: int, length: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pixels [N, H, W, 3] and ids [M, L]; CLIP's captions have different lengths."""
     rng = np.random.default_rng(seed)
     size = config.vision_config.image_size
     pixels = rng.uniform(-1, 1, (images, size, size, 3)).astype(np.float32)
     ids = rng.integers(3, LARGEST_ID, (texts, length)).astype(np.int32)
-    if isinstance(config, CLIPConfig):
+    if not isinstance(config, SiglipConfig):
         eos = config.text_config.eos_token_id
         ids[ids == eos] = 3
         end = rng.integers(0, length, texts)
-        ids[np.arange(texts), end] = LARGEST_ID if eos == LEGACY_EOS else eos
+        legacy = eos == LEGACY_EOS and config.model_type == "clip"
+        ids[np.arange(texts), end] = LARGEST_ID if legacy else eos
         ids[0, end[0] :] = ids[0, end[0]]  # padded with eos, like CLIP's tokenizer
     return pixels, ids
 
 
-def forward(model: SiglipModel | CLIPModel, pixels: np.ndarray, ids: np.ndarray) -> dict:
+def forward(model: AnyModel, pixels: np.ndarray, ids: np.ndarray) -> dict:
     """Embeddings, logits [image, text] and the hidden states of both towers."""
     with torch.no_grad():
         out = model(**_tensors(pixels, ids), output_hidden_states=True)
@@ -121,7 +136,7 @@ def forward(model: SiglipModel | CLIPModel, pixels: np.ndarray, ids: np.ndarray)
 
 
 def loss_and_gradients(
-    model: SiglipModel | CLIPModel, pixels: np.ndarray, ids: np.ndarray
+    model: AnyModel, pixels: np.ndarray, ids: np.ndarray
 ) -> tuple[float, dict[str, np.ndarray]]:
     """The family's own contrastive loss; gradients by parameter name."""
     model.zero_grad()
@@ -130,7 +145,7 @@ def loss_and_gradients(
     return loss.item(), {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
 
 
-def state(model: SiglipModel | CLIPModel) -> dict[str, np.ndarray]:
+def state(model: AnyModel) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
 
 

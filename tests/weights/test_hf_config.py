@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import CLIPConfig as TheirCLIP
+from transformers import MetaClip2Config as TheirMetaClip2
 from transformers import SiglipConfig as TheirSiglip
 
 from ttm_jax.errors import InputError
@@ -30,7 +31,8 @@ def assert_same_sizes(ours: SigLIPConfig | CLIPConfig, theirs: TheirSiglip | The
     assert ours.text_length == theirs.text_config.max_position_embeddings
     if isinstance(ours, CLIPConfig):
         assert ours.embed_dim == theirs.projection_dim
-        assert ours.eos_token_id == theirs.text_config.eos_token_id
+        eos = theirs.text_config.eos_token_id
+        assert ours.eos_token_id == (None if eos == 2 and theirs.model_type == "clip" else eos)
         assert (ours.vision.causal, ours.text.causal) == (False, True)
     else:
         assert ours.embed_dim == theirs.text_config.projection_size
@@ -94,6 +96,16 @@ def test_clip_as_transformers_reads_it(fields):
     assert_same_sizes(read({"model_type": "clip", **fields}), theirs)
 
 
+@pytest.mark.parametrize("eos", [None, 2])
+def test_metaclip_2_as_transformers_reads_it(eos):
+    fields = {"projection_dim": 64, "vision_config": LARGE}
+    if eos is not None:
+        fields["text_config"] = {"eos_token_id": eos, "vocab_size": 901629, "hidden_act": "gelu"}
+    ours = read({"model_type": "metaclip_2", **fields})
+    assert_same_sizes(ours, TheirMetaClip2(**fields))
+    assert (ours.eos_token_id, ours.layout) == (eos or 49407, "metaclip_2")
+
+
 def test_a_size_may_be_a_pair():
     fields = {"model_type": "siglip", "vision_config": {"image_size": [384, 384]}}
     assert read(fields).image_size == 384
@@ -103,8 +115,12 @@ def test_a_size_may_be_a_pair():
     ("fields", "message"),
     [
         ({}, 'model_type is "None"'),
-        ({"model_type": "siglip2"}, "NaFlex SigLIP 2.*fixed-resolution"),
-        ({"model_type": "clip_vision_model"}, 'expected "siglip" or "clip"'),
+        ({"model_type": "siglip2", "vision_config": {"num_patches": 200}}, "is no square"),
+        ({"model_type": "siglip2", "vision_config": {"vision_use_head": False}}, "vision_use_head"),
+        (
+            {"model_type": "clip_vision_model"},
+            'expected "siglip", "siglip2", "clip" or "metaclip_2"',
+        ),
         ({"model_type": "clip", "text_config": {"hidden_act": "relu"}}, 'hidden_act is "relu"'),
         ({"model_type": "clip", "text_config": [1]}, "text_config is .*expected an object"),
         ({"model_type": "clip", "text_config": {"eos_token_id": [1, 2]}}, "eos_token_id is"),
@@ -141,15 +157,28 @@ def towers(draw, causal: bool) -> TowerConfig:
     )
 
 
-@given(towers(False), towers(False), st.tuples(*[sizes] * 5))
-def test_siglip_survives_writing(vision, text, numbers):
+@given(towers(False), towers(False), st.tuples(*[sizes] * 5), st.integers(0, 64))
+def test_siglip_survives_writing(vision, text, numbers, side):
+    """With `side` > 0 a NaFlex model with a square grid of positions."""
     image, patch, vocabulary, length, width = numbers
-    config = SigLIPConfig(image, patch, vision, text, vocabulary, length, width)
+    image = side * patch if side else image
+    config = SigLIPConfig(image, patch, vision, text, vocabulary, length, width, side**2)
     assert read(hf_config.write(config)) == config
 
 
-@given(towers(False), towers(True), st.tuples(*[sizes] * 6))
-def test_clip_survives_writing(vision, text, numbers):
-    image, patch, vocabulary, length, width, eos = numbers
-    config = CLIPConfig(image, patch, vision, text, vocabulary, length, width, eos)
-    assert read(hf_config.write(config)) == config
+@given(
+    towers(False),
+    towers(True),
+    st.tuples(*[sizes] * 5),
+    st.none() | sizes,
+    st.sampled_from(["clip", "metaclip_2", "open_clip"]),
+)
+def test_clip_survives_writing(vision, text, numbers, eos, layout):
+    image, patch, vocabulary, length, width = numbers
+    config = CLIPConfig(image, patch, vision, text, vocabulary, length, width, eos, layout)
+    # What a config.json cannot say: CLIP's 2 means the largest id, MetaCLIP 2's is a token.
+    if {"clip": eos == 2, "metaclip_2": eos is None, "open_clip": True}[layout]:
+        with pytest.raises(InputError, match="captions that end at"):
+            hf_config.write(config)
+    else:
+        assert read(hf_config.write(config)) == config

@@ -48,6 +48,19 @@ REPOSITORIES: dict[str, dict[str, tuple[str, dict[str, bytes]]]] = {
         "refs/pr/9": (CONVERTED, GOOD),
     },
     "some/big-vision": {"main": (MAIN, {"siglip2_b16.npz": b"npz", "README.md": b"text"})},
+    # timm's image tower beside OpenCLIP's files; its config.json has no model_type.
+    "some/open-clip": {
+        "main": (
+            MAIN,
+            {
+                "open_clip_config.json": b"{}",
+                "open_clip_model.safetensors": b"open_clip",
+                "open_clip_pytorch_model.bin": b"pickle",
+                "config.json": b'{"architecture": "vit_base_patch32_clip_224"}',
+                "tokenizer.json": b"{}",
+            },
+        )
+    },
     "some/unconverted": {"main": (MAIN, {"config.json": CONFIG, "pytorch_model.bin": b"pickle"})},
     "some/nothing": {"main": (MAIN, {"README.md": b"text"})},
     "some/gated": {},
@@ -238,6 +251,14 @@ def test_online_then_offline(home, endpoint):
     assert asked == pinned
     assert asked_pickled == converted
     assert "offline mode is on" in missing
+
+
+def test_open_clip_weights_are_downloaded_only_where_they_are_used(home, endpoint):
+    (folder,) = resolve_all([{"source": "some/open-clip"}], home, endpoint)
+    names = {path.name for path in Path(folder).iterdir()}
+    files = {"config.json", "tokenizer.json", "open_clip_config.json"}
+    assert names == {*files, "open_clip_model.safetensors"}
+    assert resolve_all([{"source": "some/open-clip"}], home, endpoint, offline="1") == [folder]
 
 
 def test_no_network(tmp_path):

@@ -310,7 +310,7 @@ def torch_models():
 
 
 @pytest.mark.parametrize(
-    "name", ["siglip", "siglip_gelu_with_rest", "clip", "clip_gelu_legacy_eos"]
+    "name", ["siglip", "siglip_gelu_with_rest", "clip", "clip_gelu_legacy_eos", "metaclip_2"]
 )
 def test_transformers_loads_what_we_save(torch_models, tmp_path, name):
     model = torch_models.make(torch_models.CONFIGS[name], seed=2)

@@ -12,6 +12,7 @@ from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.image_resize import Kind
 from ttm_jax.inputs.json_files import read_optional_json
+from ttm_jax.inputs.open_clip_files import CONFIG, is_open_clip, read_section, refuse_others
 
 Colour = tuple[float, float, float]
 
@@ -68,32 +69,68 @@ DEFAULTS: dict[str, ImageSettings] = {
 }
 
 
+# Of OpenCLIP.
+_KINDS: dict[str, Kind] = {"shortest": "shorter_side+rounded_crop", "squash": "squash"}
+_INTERPOLATION = {
+    "bicubic": Image.Resampling.BICUBIC,
+    "random": Image.Resampling.BICUBIC,
+    "bilinear": Image.Resampling.BILINEAR,
+}
 _LARGEST = 8192  # pixels on a side
 
 
 def read_image_settings(folder: str | os.PathLike, family: Family) -> ImageSettings:
     """Read `processor_config.json` or `preprocessor_config.json`, else use the family's defaults.
 
-    Without either file the size is that of `config.json`, if given there.
+    Without either file the size is that of `config.json`, if given there. Of OpenCLIP's folders,
+    `open_clip_config.json` is read.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; expected one with a checkpoint's files")
-    nested = read_optional_json(folder / "processor_config.json").get("image_processor")
-    if nested is not None:  # transformers 5; older files of that name have no image settings
-        return _parse(nested, folder / "processor_config.json", DEFAULTS[family])
-    file = folder / "preprocessor_config.json"
+    if is_open_clip(folder):
+        return _from_open_clip(folder)
+    file, fields = read_image_fields(folder)
     if file.exists():
-        return _parse(read_optional_json(file), file, DEFAULTS[family])
+        return _parse(fields, file, DEFAULTS[family])
     default = DEFAULTS[family]
     vision = read_optional_json(folder / "config.json").get("vision_config")
     size = vision.get("image_size") if isinstance(vision, dict) else None
     return replace(default, size=size) if _is_size(size) else default
 
 
-def _parse(config: Any, file: Path, default: ImageSettings) -> ImageSettings:
-    if not isinstance(config, dict):
-        raise InputError(f"{file}: image_processor is {config!r}; expected a JSON object")
+def read_image_fields(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The file with the settings of the image processor, and its content if it exists."""
+    file = folder / "processor_config.json"
+    nested = read_optional_json(file).get("image_processor")
+    if nested is None:  # transformers 4; its file of that name has no image settings
+        file = folder / "preprocessor_config.json"
+        return file, read_optional_json(file)
+    if not isinstance(nested, dict):
+        raise InputError(f"{file}: image_processor is {nested!r}; expected a JSON object")
+    return file, nested
+
+
+def _from_open_clip(folder: Path) -> ImageSettings:
+    """As open_clip's `image_transform` for evaluation. Its "random" interpolation is bicubic."""
+    file, default = folder / CONFIG, DEFAULTS["clip"]
+    given = {k: v for k, v in read_section(folder, "preprocess_cfg").items() if v is not None}
+    only = {"mode": ("RGB",), "interpolation": tuple(_INTERPOLATION), "resize_mode": tuple(_KINDS)}
+    refuse_others(given, only, {"mean", "std", "size", "fill_color"}, f"{file}: preprocess_cfg")
+    size = read_section(folder, "model_cfg", "vision_cfg").get("image_size", default.size)
+    sides = size if isinstance(size, list) else [size]
+    if not all(map(_is_size, sides)) or len(set(sides)) != 1:
+        raise _unsupported(file, "image_size", size, "expected a number of pixels")
+    mean = read_colour(given, file, "mean", default.mean)
+    std = read_colour(given, file, "std", default.std)
+    if 0 in std:
+        raise _unsupported(file, "std", std, "expected no zero")
+    kind = _KINDS[given.get("resize_mode", "shortest")]
+    resample = _INTERPOLATION[given.get("interpolation", "bicubic")]
+    return ImageSettings(kind, sides[0], resample, mean, std)
+
+
+def _parse(config: dict[str, Any], file: Path, default: ImageSettings) -> ImageSettings:
     for name, value in config.items():
         # A disabled setting changes nothing, so only enabled ones can be a problem.
         if name not in _KNOWN and name not in _IGNORED and value not in (None, False):
@@ -109,11 +146,11 @@ def _parse(config: Any, file: Path, default: ImageSettings) -> ImageSettings:
     if config.get("do_normalize", True) is False:
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     elif config.get("do_normalize", True):
-        mean = _colour(config, file, "image_mean", mean)
-        std = _colour(config, file, "image_std", std)
+        mean = read_colour(config, file, "image_mean", mean)
+        std = read_colour(config, file, "image_std", std)
     if 0 in std:
         raise _unsupported(file, "image_std", std, "expected no zero")
-    return ImageSettings(kind, size, _resample(config, file, default), mean, std)
+    return ImageSettings(kind, size, read_resample(config, file, default.resample), mean, std)
 
 
 def _geometry(config: dict[str, Any], file: Path, default: ImageSettings) -> tuple[Kind, int]:
@@ -159,15 +196,18 @@ def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST
 
 
-def _is_colour(value: Any) -> bool:
+def _isread_colour(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) <= 1000  # also refuses nan
 
 
-def _resample(config: dict[str, Any], file: Path, default: ImageSettings) -> Image.Resampling:
+def read_resample(
+    config: dict[str, Any], file: Path, default: Image.Resampling
+) -> Image.Resampling:
+    """The filter, by Pillow's number."""
     value = config.get("resample")
     if value is None:
-        return default.resample
+        return default
     try:
         return Image.Resampling(value)
     except (ValueError, TypeError):
@@ -175,12 +215,13 @@ def _resample(config: dict[str, Any], file: Path, default: ImageSettings) -> Ima
         raise _unsupported(file, "resample", value, f"expected one of {known}") from None
 
 
-def _colour(config: dict[str, Any], file: Path, name: str, default: Colour) -> Colour:
+def read_colour(config: dict[str, Any], file: Path, name: str, default: Colour) -> Colour:
+    """A mean or a spread, of each channel or of all."""
     value = config.get(name)
     if value is None:
         return default
     values = value if isinstance(value, list) else [value] * 3
-    if len(values) != 3 or not all(_is_colour(v) for v in values):
+    if len(values) != 3 or not all(_isread_colour(v) for v in values):
         raise _unsupported(file, name, value, "expected three numbers, none beyond 1000")
     red, green, blue = map(float, values)
     return red, green, blue

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32, Integer, UInt8
 from PIL import Image
 
-Kind = Literal["squash", "shorter_side+center_crop"]
+Kind = Literal["squash", "shorter_side+center_crop", "shorter_side+rounded_crop"]
 Mode = Literal["pil", "big_vision"]
 
 
@@ -29,9 +29,17 @@ def resize(
     return resize_bilinear(np.asarray(image), width, height)
 
 
-def centre(pixels: UInt8[np.ndarray, "h w 3"], size: int) -> UInt8[np.ndarray, "{size} {size} 3"]:
-    """The square in the middle."""
-    top, left = ((side - size) // 2 for side in pixels.shape[:2])
+def centre(
+    pixels: UInt8[np.ndarray, "h w 3"], size: int, kind: Kind = "shorter_side+center_crop"
+) -> UInt8[np.ndarray, "{size} {size} 3"]:
+    """The square in the middle.
+
+    Of an odd number of rows to cut, transformers cuts the larger half below. torchvision, which
+    OpenCLIP uses, rounds the half to the nearest even number: 3 rows are cut as 2 and 1.
+    """
+    cut = [side - size for side in pixels.shape[:2]]
+    rounded = kind == "shorter_side+rounded_crop"
+    top, left = (round(rows / 2) if rounded else rows // 2 for rows in cut)
     return pixels[top : top + size, left : left + size]
 
 

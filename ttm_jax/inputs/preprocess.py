@@ -46,10 +46,11 @@ class ImageProcessor:
     """Makes every picture `size` x `size` RGB.
 
     `kind` is "squash" (SigLIP: straight to the square, the aspect is lost) or
-    "shorter_side+center_crop" (CLIP). `mode` "pil" resizes with Pillow and the checkpoint's filter;
-    "big_vision" resizes bilinearly without antialias and does not look at `resample`. `exif` is
-    whether the EXIF orientation is applied, except to sources that say that it is not (`ImageFile`,
-    `NamedBytes`). `alpha` "drop" ignores transparency, "white" lays the picture on white.
+    "shorter_side+center_crop" (CLIP; "shorter_side+rounded_crop" in OpenCLIP). `mode` "pil" resizes
+    with Pillow and the checkpoint's filter; "big_vision" resizes bilinearly without antialias and
+    does not look at `resample`. `exif` is whether the EXIF orientation is applied, except to
+    sources that say that it is not (`ImageFile`, `NamedBytes`). `alpha` "drop" ignores
+    transparency, "white" lays the picture on white.
     """
 
     kind: Kind
@@ -104,7 +105,7 @@ class ImageProcessor:
         def fill(i: int) -> None:
             pixels[i] = self._pixels(sources[i], cache)
 
-        first = _fill_distinct(sources, fill, workers, label if progress else None)
+        first = fill_distinct(sources, fill, workers, label if progress else None)
         for i, row in enumerate(first):
             if row != i:
                 pixels[i] = pixels[row]
@@ -126,7 +127,7 @@ class ImageProcessor:
         def fill(i: int) -> None:
             pictures[i] = self._resized(sources[i], encoded_bytes(sources[i]))
 
-        first = _fill_distinct(sources, fill, workers, label if progress else None)
+        first = fill_distinct(sources, fill, workers, label if progress else None)
         return [pictures[row] for row in first]
 
     def _pixels(self, source: ImageSource, cache: PixelCache | None) -> np.ndarray:
@@ -137,7 +138,7 @@ class ImageProcessor:
         return cache.fetch(data, lambda: self._square(source, data), f"exif={exif}")
 
     def _square(self, source: ImageSource, data: bytes | None) -> np.ndarray:
-        return centre(self._resized(source, data), self.size)
+        return centre(self._resized(source, data), self.size, self.kind)
 
     def _resized(self, source: ImageSource, data: bytes | None) -> np.ndarray:
         image = decode_rgb(source, data, self.exif, self.alpha)
@@ -176,7 +177,7 @@ def _from_settings(settings: ImageSettings) -> ImageProcessor:
     )
 
 
-def _fill_distinct(
+def fill_distinct(
     sources: Sequence[ImageSource],
     fill: Callable[[int], None],
     workers: int | None,

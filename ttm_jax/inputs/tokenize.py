@@ -5,8 +5,6 @@ ids = tokenizer(["a cat on a mat"]).ids  # int32 [1, 64], always padded, no atte
 """
 
 import os
-import re
-import string
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,13 +16,21 @@ from jaxtyping import Bool, Int32, Integer
 
 from ttm_jax.config import Family
 from ttm_jax.errors import InputError
+from ttm_jax.inputs import clean_text
+from ttm_jax.inputs.clean_text import canonical_siglip, lower_ascii, lower_each, unchanged
 from ttm_jax.inputs.json_files import read_optional_json
+from ttm_jax.inputs.open_clip_files import (
+    CONFIG,
+    OFF,
+    Only,
+    is_open_clip,
+    read_section,
+    refuse_others,
+)
 from ttm_jax.inputs.vocabulary import find_vocabulary
 
-Canonicalise = Literal["transformers", "big_vision"]
+Canonicalise = Literal["transformers", "big_vision", "open_clip"]
 
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_LOWER_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _DEFAULT_LENGTH = {"siglip": 64, "clip": 77}
 
 
@@ -89,58 +95,71 @@ def load_tokenizer(
     family: Family,
     length: int | None = None,
     canonicalise: Canonicalise = "transformers",
+    vocabulary_from: str | os.PathLike | None = None,
 ) -> CaptionTokenizer:
     """Load the tokenizer of a checkpoint folder (or a single tokenizer file, for a bare npz).
 
     SigLIP: `spiece.model`, `tokenizer.json` or Gemma's `tokenizer.model`; CLIP: `tokenizer.json` or
-    `vocab.json` with `merges.txt`. `canonicalise` applies to SigLIP: "transformers" lower-cases
-    and, for SigLIP 1, strips punctuation; "big_vision" only lower-cases ASCII letters.
+    `vocab.json` with `merges.txt`. With `canonicalise` "transformers", SigLIP's text is lower-cased
+    and, for SigLIP 1, strips punctuation; "big_vision" only lower-cases ASCII letters. "open_clip"
+    repairs the text as OpenCLIP does, and then strips punctuation for SigLIP 1 and 2, and
+    lower-cases for CLIP. `vocabulary_from` has the tokenizer's files, if the folder does not.
     """
     path = Path(folder)
-    vocabulary = find_vocabulary(path, family)
-    names = _special_tokens(path)
-    clean: Callable[[str], str]
+    files = path if vocabulary_from is None else Path(vocabulary_from)
+    vocabulary = find_vocabulary(files, family)
+    names = _special_tokens(files)
     start: str | None = None
-    if family == "clip":
+    if family == "clip" and vocabulary.find("<s>") is not None:  # MetaCLIP 2: XLM-V's vocabulary
+        start, end, pad = "<s>", "</s>", "<pad>"
+    elif family == "clip":
         start, end, pad = "<|startoftext|>", "<|endoftext|>", "<|endoftext|>"
-        clean = _unchanged  # CLIP's tokenizer files describe their own cleaning
     elif vocabulary.find("<eos>") is not None:  # SigLIP 2: Gemma's vocabulary
         end, pad = "<eos>", "<pad>"
-        clean = lower_each if canonicalise == "transformers" else lower_ascii
     else:
         end, pad = "</s>", "</s>"
-        clean = canonical_siglip if canonicalise == "transformers" else lower_ascii
+    clean = _cleaning(family, end, canonicalise)
+    pad_id = vocabulary.id_of(names.get("pad_token", pad))
+    if is_open_clip(path):
+        clean, padding = _read_open_clip(path)
+        pad_id = pad_id if padding is None else padding
     return CaptionTokenizer(
         encode=vocabulary.encode,
         clean=clean,
         length=_model_length(path, family) if length is None else length,
         vocab_size=vocabulary.size,
         eos_id=vocabulary.id_of(names.get("eos_token", end)),
-        pad_id=vocabulary.id_of(names.get("pad_token", pad)),
+        pad_id=pad_id,
         bos_id=None if start is None else vocabulary.id_of(names.get("bos_token", start)),
     )
 
 
-def canonical_siglip(text: str) -> str:
-    """SigLIP 1's evaluation text: lower case, no ASCII punctuation, single spaces.
+def _cleaning(family: Family, end: str, canonicalise: Canonicalise) -> Callable[[str], str]:
+    if canonicalise == "open_clip":
+        return clean_text.OPEN_CLIP["lower" if family == "clip" else "canonicalize"]
+    if family == "clip":
+        return unchanged  # the tokenizer's files describe their own cleaning
+    if canonicalise == "big_vision":
+        return lower_ascii
+    return lower_each if end == "<eos>" else canonical_siglip
 
-    U+2581 is sentencepiece's own space marker, so it counts as a space.
+
+def _read_open_clip(folder: Path) -> tuple[Callable[[str], str], int | None]:
+    """How OpenCLIP cleans captions for this model, and its padding if that is not the files'.
+
+    OpenCLIP's own tokenizer is CLIP's, padded with 0. A model that names one of the hub gets that.
     """
-    text = text.replace("\u2581", " ").lower().translate(_NO_PUNCTUATION)
-    return re.sub(r"\s+", " ", text).strip()
-
-
-def lower_each(text: str) -> str:
-    """SigLIP 2's text: lower-cased per character, as in transformers' Siglip2Tokenizer.
-
-    (Python's own `lower` depends on the context of a Greek sigma.)
-    """
-    return "".join(map(str.lower, text))
-
-
-def lower_ascii(text: str) -> str:
-    """big_vision's lower-casing: TensorFlow's, which by default changes only ASCII letters."""
-    return text.translate(_LOWER_ASCII)
+    text = read_section(folder, "model_cfg", "text_cfg")
+    where = f"{folder / CONFIG}: text_cfg"
+    only = {"tokenizer_mode": (None, "")}
+    refuse_others({k: v for k, v in text.items() if k in only}, only, set(), where)
+    named = bool(text.get("hf_tokenizer_name"))
+    settings = read_section(folder, "model_cfg", "text_cfg", "tokenizer_kwargs")
+    known: Only = {"clean": tuple(clean_text.OPEN_CLIP), "strip_sep_token": OFF}
+    known["reduction_mask"] = (None, "")
+    refuse_others(settings, known, {"context_length"}, f"{where}.tokenizer_kwargs")
+    default = "whitespace" if named else "lower"
+    return clean_text.OPEN_CLIP[settings.get("clean", default)], None if named else 0
 
 
 def warn_identical(
@@ -190,6 +209,9 @@ def _model_length(folder: Path, family: Family) -> int:
     """The tokenizer's length, limited to the model's positions; by default the family's."""
     if not folder.is_dir():
         return _DEFAULT_LENGTH[family]
+    if is_open_clip(folder):
+        length = read_section(folder, "model_cfg", "text_cfg").get("context_length")
+        return length if isinstance(length, int) else _DEFAULT_LENGTH[family]
     text = read_optional_json(folder / "config.json").get("text_config") or {}
     given = (
         read_optional_json(folder / "tokenizer_config.json").get(
@@ -199,10 +221,6 @@ def _model_length(folder: Path, family: Family) -> int:
     )
     known = [int(n) for n in given if isinstance(n, (int, float)) and 0 < n < 1_000_000]
     return min(known, default=_DEFAULT_LENGTH[family])
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def _check_text(caption: object, position: int) -> None:

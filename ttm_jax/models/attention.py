@@ -6,7 +6,7 @@ see benchmarks/README.md.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 
 def attend(
@@ -16,13 +16,19 @@ def attend(
     *,
     causal: bool = False,
     positions: Int[Array, "b q"] | None = None,
+    keys: Bool[Array, "b n"] | None = None,
     precision: str | None = None,
 ) -> Float[Array, "b h q d"]:
-    """softmax(q k^T / sqrt(d)) v. A causal row attends to keys up to its position (0, ...)."""
+    """softmax(q k^T / sqrt(d)) v. A causal row attends to keys up to its position (0, ...).
+
+    With `keys`, no row attends to a key that is False there; each example has some that are True.
+    """
     scale = query.shape[-1] ** -0.5
     logits = jnp.einsum("bhqd,bhnd->bhqn", query * scale, key, precision=precision)
     if causal:
         logits = jnp.where(_visible(positions, *logits.shape[2:]), logits, -jnp.inf)
+    if keys is not None:
+        logits = jnp.where(keys[:, None, None], logits, -jnp.inf)
     top = jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
     weights = jnp.exp((logits - top).astype(jnp.float32))
     total = weights.sum(axis=-1, keepdims=True)

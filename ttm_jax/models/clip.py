@@ -1,6 +1,7 @@
-"""CLIP, with parameter names in big_vision's style."""
+"""CLIP (by OpenAI, OpenCLIP, MetaCLIP), with parameter names in big_vision's style."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -9,14 +10,19 @@ from jaxtyping import Array, Float, Int
 from ttm_jax.models.transformer import Encoder, PatchEmbedding, TowerConfig, layer_norm
 from ttm_jax.models.two_tower import Cut, Half, TwoTower, TwoTowerConfig
 
-LEGACY_EOS = 2  # old configs use 2 to mean "the largest token id of the caption"
+Layout = Literal["clip", "metaclip_2", "open_clip"]
 
 
 @dataclass(frozen=True)
 class CLIPConfig(TwoTowerConfig):
-    """Model sizes, and the id of the end-of-text token."""
+    """Model sizes, and where a caption ends.
 
-    eos_token_id: int
+    `eos_token_id` None means: at its largest id. `layout` is the kind of folder that the model
+    comes from and is saved as: the `model_type` of transformers, or "open_clip".
+    """
+
+    eos_token_id: int | None
+    layout: Layout = "clip"
 
 
 class CLIPVision(nn.Module):
@@ -74,9 +80,9 @@ class CLIPText(nn.Module):
         return _projection(c, tower)(x)
 
 
-def eos_position(ids: Int[Array, "b length"], eos_token_id: int) -> Int[Array, "b"]:
-    """Position of the end of each caption: the first eos, or the first largest id if legacy."""
-    key = ids if eos_token_id == LEGACY_EOS else (ids == eos_token_id).astype(jnp.int32)
+def eos_position(ids: Int[Array, "b length"], eos_token_id: int | None) -> Int[Array, "b"]:
+    """Position of the end of each caption: the first eos, or the first largest id if None."""
+    key = ids if eos_token_id is None else (ids == eos_token_id).astype(jnp.int32)
     return jnp.argmax(key, axis=-1).astype(jnp.int32)
 
 

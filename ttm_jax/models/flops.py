@@ -9,11 +9,11 @@ def forward_flops(config: TwoTowerConfig) -> tuple[int, int]:
     """To embed one image, and one caption of full length."""
     is_clip = isinstance(config, CLIPConfig)
     vision, text = config.vision, config.text
-    patches = 2 * config.patches * 3 * config.patch_size**2 * vision.width
-    image = patches + tower_flops(vision, config.patches + is_clip, one_token=is_clip)
+    patches = 2 * config.image_tokens * 3 * config.patch_size**2 * vision.width
+    image = patches + tower_flops(vision, config.image_tokens + is_clip, one_token=is_clip)
     caption = tower_flops(text, config.text_length, one_token=True)
     if not is_clip:
-        image += _pooling_flops(vision, config.patches)
+        image += _pooling_flops(vision, config.image_tokens)
     else:
         image += 2 * vision.width * config.embed_dim
     return image, caption + 2 * text.width * config.embed_dim

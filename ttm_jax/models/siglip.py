@@ -1,15 +1,35 @@
-"""SigLIP and fixed-resolution SigLIP 2, parameter for parameter as in big_vision's two towers."""
+"""SigLIP and SigLIP 2, parameter for parameter as in big_vision's two towers."""
+
+from dataclasses import dataclass
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ttm_jax.models import naflex
 from ttm_jax.models.transformer import Encoder, MAPHead, PatchEmbedding
 from ttm_jax.models.two_tower import Cut, Half, TwoTower, TwoTowerConfig
 
 
+@dataclass(frozen=True)
 class SigLIPConfig(TwoTowerConfig):
-    """Model sizes; SigLIP needs nothing beyond the common ones."""
+    """Model sizes.
+
+    With `max_patches` the model is a NaFlex one: an image has any aspect and up to so many patches,
+    and `image_size` is that of the grid of positions, which is resized for each image.
+    """
+
+    max_patches: int = 0
+
+    @property
+    def image_tokens(self) -> int:
+        return self.max_patches or self.patches
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        if not self.max_patches:
+            return super().image_shape
+        return self.max_patches, self.patch_size**2 * 3 + 2
 
 
 class SigLIPVision(nn.Module):
@@ -21,8 +41,10 @@ class SigLIPVision(nn.Module):
     ) -> Float[Array, "b ..."]:
         """Pixels to embeddings; with a cut, up to it or, from what was computed there, onwards."""
         c, tower = self.config, self.config.vision
-        encoder = Encoder(tower, name="Transformer")
+        encoder, keys = Encoder(tower, name="Transformer"), None
         if cut == "none" or part == "before":
+            if c.max_patches:
+                x, shape, keys = naflex.split(x)
             embed = PatchEmbedding(tower.width, c.patch_size, True, tower.compute, name="embedding")
             x = embed(x)
             position = self.param(
@@ -30,12 +52,18 @@ class SigLIPVision(nn.Module):
                 nn.initializers.normal(tower.width**-0.5),
                 (1, c.patches, tower.width),
             )
+            if c.max_patches:
+                precision = tower.compute.precision
+                position = naflex.resized_positions(position, shape, x.shape[1], precision)
             x = x + position.astype(x.dtype)
             if part == "before":
-                return encoder(x, norm=cut == "head")
+                x = encoder(x, norm=cut == "head", keys=keys)
+                return x if keys is None else naflex.with_mask(x, keys)
+        elif c.max_patches:
+            x, keys = naflex.split_mask(x)
         if cut != "head":
-            x = encoder(x)
-        return MAPHead(tower, name="MAPHead_0")(x)
+            x = encoder(x, keys=keys)
+        return MAPHead(tower, name="MAPHead_0")(x, keys)
 
 
 class SigLIPText(nn.Module):

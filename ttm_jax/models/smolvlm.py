@@ -1,9 +1,10 @@
-"""SmolVLM (an Idefics3 model): SigLIP's image tower, a connector and a Llama decoder.
+"""SmolVLM and SmolVLM2 (Idefics3 models): SigLIP's image tower, a connector and a Llama decoder.
 
 Parameter names follow the other models: `img` (with the connector as its head) and `txt`.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ class SmolVLMConfig:
     vision: TowerConfig
     text: DecoderConfig
     image_token_id: int
+    model_type: Literal["idefics3", "smolvlm"] = "idefics3"  # as transformers calls it
 
     @property
     def side(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ttm_jax.models.attention import attend
 from ttm_jax.models.layer_stack import run_stack
@@ -120,8 +120,9 @@ class Attention(nn.Module):
         x: Float[Array, "b q w"],
         context: Float[Array, "b n w"],
         positions: Int[Array, "b q"] | None = None,
+        keys: Bool[Array, "b n"] | None = None,
     ) -> Float[Array, "b q w"]:
-        """`positions` are the positions of the rows of `x`, needed by a causal tower."""
+        """`positions` are those of the rows of `x`, for a causal tower; `keys` are not padding."""
         c = self.config
         sizes = (c.width, c.heads, c.head_dim)
         to_heads = partial(Linear, "bnw,whd->bhnd", sizes, c.compute)
@@ -131,6 +132,7 @@ class Attention(nn.Module):
             to_heads(name="value")(context),
             causal=c.causal,
             positions=positions,
+            keys=keys,
             precision=c.compute.precision,
         )
         return Linear("bhnd,hdw->bnw", (*sizes[1:], c.width), c.compute, name="out")(y)
@@ -154,7 +156,10 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None
+        self,
+        x: Float[Array, "b n w"],
+        only: Int[Array, "b"] | None = None,
+        keys: Bool[Array, "b n"] | None = None,
     ) -> Float[Array, "b q w"]:
         """With `only`, output only one position per row: exact, at a fraction of the cost.
 
@@ -167,7 +172,8 @@ class Block(nn.Module):
         else:
             rows, query = take_position(x, only), take_position(context, only)
             positions = only[:, None]
-        x = rows + Attention(c, name="MultiHeadDotProductAttention_0")(query, context, positions)
+        attention = Attention(c, name="MultiHeadDotProductAttention_0")
+        x = rows + attention(query, context, positions, keys)
         return x + Mlp(c, name="MlpBlock_0")(layer_norm(c, "LayerNorm_1")(x))
 
 
@@ -182,11 +188,16 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "b n w"], only: Int[Array, "b"] | None = None, norm: bool = True
+        self,
+        x: Float[Array, "b n w"],
+        only: Int[Array, "b"] | None = None,
+        norm: bool = True,
+        keys: Bool[Array, "b n"] | None = None,
     ) -> Float[Array, "b q w"]:
         """With `only`, the last block and the norm run at that position only: [B, 1, D].
 
-        Without `norm` the output is that of the last block, for further blocks.
+        Without `norm` the output is that of the last block, for further blocks. `keys`, which are
+        what is no padding, do not go together with `only`.
         """
         c = self.config
         block = Block(c, parent=None)
@@ -194,7 +205,7 @@ class Encoder(nn.Module):
         if self.has_variable("lora", "encoderblock"):
             layers["lora"] = self.get_variable("lora", "encoderblock")
         apply: Any = block.apply
-        step = rematerialise(lambda x, layer: apply(layer, x), c.compute.remat)
+        step = rematerialise(lambda x, layer: apply(layer, x, keys=keys), c.compute.remat)
         if only is None:
             x, _ = jax.lax.scan(lambda x, layer: (step(x, layer), None), x, layers)
         else:
@@ -221,16 +232,21 @@ class MAPHead(nn.Module):
     config: TowerConfig
 
     @nn.compact
-    def __call__(self, x: Float[Array, "b n w"]) -> Float[Array, "b w"]:
+    def __call__(
+        self, x: Float[Array, "b n w"], keys: Bool[Array, "b n"] | None = None
+    ) -> Float[Array, "b w"]:
         c = self.config
         probe = self.param("probe", nn.initializers.xavier_uniform(), (1, 1, c.width))
         probe = jnp.broadcast_to(probe.astype(x.dtype), (x.shape[0], 1, c.width))
-        x = Attention(c, name="MultiHeadDotProductAttention_0")(probe, x)
+        x = Attention(c, name="MultiHeadDotProductAttention_0")(probe, x, keys=keys)
         return (x + Mlp(c, name="MlpBlock_0")(layer_norm(c, "LayerNorm_0")(x)))[:, 0]
 
 
 class PatchEmbedding(nn.Module):
-    """Embeds non-overlapping patches with one matrix product instead of a strided convolution."""
+    """Embeds non-overlapping patches with one matrix product instead of a strided convolution.
+
+    Images of three axes (with the batch) are cut into patches already.
+    """
 
     width: int
     patch: int
@@ -238,14 +254,16 @@ class PatchEmbedding(nn.Module):
     compute: Compute
 
     @nn.compact
-    def __call__(self, pixels: Float[Array, "b h w 3"]) -> Float[Array, "b n width"]:
-        b, h, w, _ = pixels.shape
+    def __call__(self, pixels: Float[Array, "b ..."]) -> Float[Array, "b n width"]:
         p = self.patch
         kernel = self.param("kernel", nn.initializers.lecun_normal(), (p, p, 3, self.width))
-        # Like a convolution of stride p, drop pixels that do not fill a patch (384 = 27*14 + 6).
-        x = pixels[:, : h // p * p, : w // p * p].astype(self.compute.dtype)
-        x = x.reshape(b, h // p, p, w // p, p, 3).transpose(0, 1, 3, 2, 4, 5)
-        x = x.reshape(b, -1, p * p * 3)  # [B, N, P*P*3]
+        x = pixels.astype(self.compute.dtype)
+        if x.ndim == 4:
+            b, h, w, _ = x.shape
+            # Like a convolution of stride p, drop pixels that fill no patch (384 = 27*14 + 6).
+            x = x[:, : h // p * p, : w // p * p]
+            x = x.reshape(b, h // p, p, w // p, p, 3).transpose(0, 1, 3, 2, 4, 5)
+            x = x.reshape(b, -1, p * p * 3)  # [B, N, P*P*3]
         kernel = kernel.astype(self.compute.dtype).reshape(-1, self.width)
         x = jnp.dot(x, kernel, precision=self.compute.precision)
         if self.use_bias:

@@ -30,6 +30,16 @@ class TwoTowerConfig:
     def patches(self) -> int:
         return (self.image_size // self.patch_size) ** 2
 
+    @property
+    def image_tokens(self) -> int:
+        """The most patches that an image has."""
+        return self.patches
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """The shape of an image as the image tower takes it."""
+        return self.image_size, self.image_size, 3
+
 
 class TwoTower(nn.Module):
     """Base of both families, which set up `img`, `txt`, log scale `t` and bias `b` (or None).
@@ -39,13 +49,13 @@ class TwoTower(nn.Module):
 
     config: TwoTowerConfig
 
-    def encode_image(self, pixels: Float[Array, "n h w 3"]) -> Float[Array, "n e"]:
+    def encode_image(self, pixels: Float[Array, "n ..."]) -> Float[Array, "n e"]:
         return unit(self.img(pixels))
 
     def encode_text(self, ids: Int[Array, "m length"]) -> Float[Array, "m e"]:
         return unit(self.txt(ids))
 
-    def image_until(self, pixels: Float[Array, "n h w 3"], cut: Cut) -> Float[Array, "n ..."]:
+    def image_until(self, pixels: Float[Array, "n ..."], cut: Cut) -> Float[Array, "n ..."]:
         """What the part of the image tower before the cut computes."""
         return self.img(pixels, cut=cut, part="before")
 
@@ -69,7 +79,7 @@ class TwoTower(nn.Module):
         return scaled if self.b is None else scaled + self.b[None]
 
     def __call__(
-        self, pixels: Float[Array, "n h w 3"], ids: Int[Array, "m length"]
+        self, pixels: Float[Array, "n ..."], ids: Int[Array, "m length"]
     ) -> Float[Array, "n m"]:
         return self.logits(self.encode_image(pixels), self.encode_text(ids))
 

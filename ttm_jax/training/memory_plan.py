@@ -91,7 +91,7 @@ def state_bytes(split: Split) -> int:
 
 def activation_bytes(config: TwoTowerConfig, pairs: int, remat: Remat) -> int:
     """What the backward pass of this many pairs keeps."""
-    towers = ((config.vision, config.patches + 1), (config.text, config.text_length))
+    towers = ((config.vision, config.image_tokens + 1), (config.text, config.text_length))
     return pairs * sum(tower_bytes(tower, tokens, remat) for tower, tokens in towers)
 
 

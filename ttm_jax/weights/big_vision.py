@@ -87,6 +87,8 @@ def save(path: str | Path, config: Config, params: Params, style: Style = "scan"
         raise InputError(f"{path}: the name of a big_vision checkpoint must end in .npz")
     if not isinstance(config, SigLIPConfig):
         raise InputError("big_vision has no CLIP; save this model as a Hugging Face folder")
+    if config.max_patches:
+        raise InputError("NaFlex models are saved as a Hugging Face folder, not as an npz")
     for tower in (config.vision, config.text):
         if (tower.activation, tower.norm_eps) != ("gelu_tanh", 1e-6):
             raise InputError(

@@ -77,12 +77,11 @@ def expected_shapes(config: Config) -> dict[str, Shape]:
         text=replace(config.text, compute=DEFAULT_COMPUTE),
     )
     model = CLIP(config) if isinstance(config, CLIPConfig) else SigLIP(config)
-    size, length = config.image_size, config.text_length
     variables = jax.eval_shape(
         lambda: model.init(
             jax.random.key(0),
-            jnp.zeros((1, size, size, 3)),
-            jnp.zeros((1, length), jnp.int32),
+            jnp.zeros((1, *config.image_shape)),
+            jnp.zeros((1, config.text_length), jnp.int32),
         )
     )
     return {path: leaf.shape for path, leaf in flatten_dict(variables["params"], sep="/").items()}

@@ -1,14 +1,15 @@
-"""Conversion between the config.json of transformers' SigLIP and CLIP and our model sizes.
+"""Conversion between the config.json of transformers' SigLIP, CLIP, MetaCLIP 2 and our model sizes.
 
 Missing fields take the defaults of transformers' SiglipConfig and CLIPConfig: the published files
-of the base models leave out nearly all of them.
+of the base models leave out nearly all of them. MetaClip2Config has the defaults of CLIPConfig.
 """
 
 from collections.abc import Mapping
+from math import isqrt
 from typing import Any
 
 from ttm_jax.errors import InputError
-from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.clip import CLIPConfig, Layout
 from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Activation, Compute, TowerConfig
 from ttm_jax.weights.checkpoint_files import Config
@@ -49,38 +50,54 @@ _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
 }
-_REFUSED = {
-    "siglip2": "NaFlex SigLIP 2 models, whose image size varies, are not supported; use a "
-    "fixed-resolution SigLIP 2, e.g. google/siglip2-base-patch16-224",
+_DEFAULTS["metaclip_2"] = _DEFAULTS["clip"]
+# NaFlex: `num_patches` are the positions, of a square grid.
+_DEFAULTS["siglip2"] = {
+    "vision": {**_SIGLIP, "patch_size": 16, "num_channels": 3, "num_patches": 256},
+    "text": _DEFAULTS["siglip"]["text"],
 }
+# In CLIP's old files 2 means "the largest id of the caption". In MetaCLIP 2 it is a real token.
+_LEGACY_EOS = 2
+_EXPECTED = 'expected "siglip", "siglip2", "clip" or "metaclip_2", with both towers'
 
 
 def read(fields: Fields, compute: Compute, where: str) -> Config:
     """Parse the content of a config.json into our sizes; `where` names the file in errors."""
     family = fields.get("model_type")
     if not isinstance(family, str) or family not in _DEFAULTS:
-        reason = _REFUSED.get(str(family), 'expected "siglip" or "clip", with both towers')
-        raise InputError(f'{where}: model_type is "{family}": {reason}')
+        raise InputError(f'{where}: model_type is "{family}": {_EXPECTED}')
+    is_siglip = family.startswith("siglip")
     vision, text = (_section(fields, family, tower, where) for tower in ("vision", "text"))
     if vision["num_channels"] != 3:
         raise InputError(f"{where}: num_channels is {vision['num_channels']}, expected 3 (RGB)")
+    max_patches = 0
+    if family == "siglip2":
+        max_patches = read_count(vision, "num_patches", where)
+        side = isqrt(max_patches)
+        if side**2 != max_patches or not vision.get("vision_use_head", True):
+            raise InputError(f"{where}: num_patches is no square, or vision_use_head is false")
+        vision["image_size"] = side * read_square(vision, "patch_size", where)
     common: dict[str, Any] = {
         "image_size": read_square(vision, "image_size", where),
         "patch_size": read_square(vision, "patch_size", where),
         "vision": read_tower(vision, compute, False, where),
-        "text": read_tower(text, compute, family == "clip", where),
+        "text": read_tower(text, compute, not is_siglip, where),
         "vocab_size": read_count(text, "vocab_size", where),
         "text_length": read_count(text, "max_position_embeddings", where),
     }
-    if family == "siglip":
+    if is_siglip:
         size = text.get("projection_size") or text["hidden_size"]
         head = {"projection_size": size}
-        return SigLIPConfig(**common, embed_dim=read_count(head, "projection_size", where))
+        width = read_count(head, "projection_size", where)
+        return SigLIPConfig(**common, embed_dim=width, max_patches=max_patches)
     top = {"projection_dim": 512, **fields}
+    layout: Layout = "clip" if family == "clip" else "metaclip_2"
+    eos = read_count(text, "eos_token_id", where)
     return CLIPConfig(
         **common,
         embed_dim=read_count(top, "projection_dim", where),
-        eos_token_id=read_count(text, "eos_token_id", where),
+        eos_token_id=None if layout == "clip" and eos == _LEGACY_EOS else eos,
+        layout=layout,
     )
 
 
@@ -97,30 +114,37 @@ def write(config: Config) -> dict[str, Any]:
         "max_position_embeddings": config.text_length,
     }
     if isinstance(config, CLIPConfig):
+        kind, eos = config.layout, config.eos_token_id
+        if kind == "open_clip" or (eos == _LEGACY_EOS if kind == "clip" else eos is None):
+            raise InputError(f'no config.json of "{kind}" has captions that end at {eos}')
         return {
-            "architectures": ["CLIPModel"],
-            "model_type": "clip",
+            "architectures": ["CLIPModel" if kind == "clip" else "MetaClip2Model"],
+            "model_type": kind,
             "projection_dim": config.embed_dim,
             "text_config": {
-                "model_type": "clip_text_model",
+                "model_type": f"{kind}_text_model",
                 **text,
-                "eos_token_id": config.eos_token_id,
+                "eos_token_id": _LEGACY_EOS if eos is None else eos,
             },
-            "vision_config": {"model_type": "clip_vision_model", **vision},
+            "vision_config": {"model_type": f"{kind}_vision_model", **vision},
         }
     text["projection_size"] = config.embed_dim
+    siglip = "siglip2" if config.max_patches else "siglip"
+    if config.max_patches:
+        vision["num_patches"] = config.patches
+        del vision["image_size"]
     return {
-        "architectures": ["SiglipModel"],
-        "model_type": "siglip",
-        "text_config": {"model_type": "siglip_text_model", **text},
-        "vision_config": {"model_type": "siglip_vision_model", **vision},
+        "architectures": [f"{siglip.title()}Model"],
+        "model_type": siglip,
+        "text_config": {"model_type": f"{siglip}_text_model", **text},
+        "vision_config": {"model_type": f"{siglip}_vision_model", **vision},
     }
 
 
 def _section(fields: Fields, family: str, tower: str, where: str) -> dict[str, Any]:
     defaults = _DEFAULTS[family][tower]
     given = fields.get(f"{tower}_config") or {}
-    old = fields.get(f"{tower}_config_dict") if family == "clip" else None
+    old = fields.get(f"{tower}_config_dict") if not family.startswith("siglip") else None
     for key, value in ((f"{tower}_config", given), (f"{tower}_config_dict", old or {})):
         if not isinstance(value, Mapping):
             raise InputError(f"{where}: {key} is {value!r}, expected an object")

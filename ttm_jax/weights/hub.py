@@ -10,6 +10,8 @@ from typing import Any
 
 from ttm_jax.errors import InputError
 from ttm_jax.files import temporary_file
+from ttm_jax.inputs.open_clip_files import is_open_clip
+from ttm_jax.weights.safetensors_files import OPEN_CLIP_WEIGHTS
 
 # Nothing that would have to be unpickled, and nothing of other frameworks, is downloaded.
 _NEEDED = ["*.json", "model*.safetensors", "spiece.model", "tokenizer.model", "*.txt", "*.npz"]
@@ -43,6 +45,8 @@ def resolve(
     if _looks_like_a_path(source):
         raise InputError(f"{source} does not exist (it is taken for a path, not for a hub id)")
     folder = _download(source, revision, bool(offline))
+    if is_open_clip(folder):
+        folder = _download(source, revision, bool(offline), [OPEN_CLIP_WEIGHTS])
     names = sorted(path.name for path in folder.glob("*"))
     arrays = [name for name in names if name.endswith(".npz")]
     if "config.json" not in names and len(arrays) == 1:
@@ -118,7 +122,7 @@ def _looks_like_a_path(source: str) -> bool:
     return not _REPO_ID.fullmatch(source) or source.lower().endswith(_FILE_SUFFIXES)
 
 
-def _download(repo: str, revision: str | None, offline: bool) -> Path:
+def _download(repo: str, revision: str | None, offline: bool, needed: list[str] = _NEEDED) -> Path:
     """The files of a model that we need, with huggingface_hub's own progress bars and cache."""
     from huggingface_hub import errors, snapshot_download
 
@@ -132,7 +136,7 @@ def _download(repo: str, revision: str | None, offline: bool) -> Path:
         folder = snapshot_download(
             repo,
             revision=revision,
-            allow_patterns=_NEEDED,
+            allow_patterns=needed,
             ignore_patterns=_NOT_NEEDED,
             local_files_only=offline,
         )

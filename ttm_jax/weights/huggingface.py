@@ -99,7 +99,7 @@ def save(
         safetensors_files.write(temporary / safetensors_files.WEIGHTS, tensors)
         write_json(temporary / "config.json", hf_config.write(config))
         if extra_files_from is not None:
-            _copy_extra_files(Path(extra_files_from), temporary, config.image_size)
+            copy_extra_files(Path(extra_files_from), temporary, config.image_size)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     with named(folder), temporary_folder(folder.parent) as temporary:
         yield temporary
         # safetensors creates files that only their owner can read.
-        mode = (temporary / "config.json").stat().st_mode
+        mode = next(temporary.glob("*config.json")).stat().st_mode
         for path in temporary.glob("*.safetensors"):
             path.chmod(mode)
         os.replace(temporary, folder)
@@ -134,7 +134,8 @@ def _stored_side(config: Config, tensors: Tensors) -> int | None:
     return isqrt(count) if count > 0 and isqrt(count) ** 2 == count else None
 
 
-def _copy_extra_files(source: Path, target: Path, image_size: int) -> None:
+def copy_extra_files(source: Path, target: Path, image_size: int) -> None:
+    """Copy tokenizer and image settings, with the image size of the model that is saved."""
     for name in _EXTRA_FILES:
         if not (source / name).is_file():
             continue

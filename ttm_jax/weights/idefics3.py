@@ -1,5 +1,6 @@
 """Load and save Hugging Face folders (config.json and safetensors) of Idefics3 models (SmolVLM).
 
+SmolVLM2 ("smolvlm") is the same model under another name; its images are prepared in the same way.
 Parameters are float32 in memory whatever the file's dtype. A bfloat16 file that is loaded and saved
 without training is reproduced bit for bit.
 """
@@ -33,7 +34,11 @@ from ttm_jax.weights.huggingface import new_folder, read_fields
 from ttm_jax.weights.parameter_names import smolvlm_rules
 from ttm_jax.weights.tensor_layout import to_ours, to_theirs
 
-MODEL_TYPE = "idefics3"
+# model_type -> the class of transformers
+MODEL_TYPES = {
+    "idefics3": "Idefics3ForConditionalGeneration",
+    "smolvlm": "SmolVLMForConditionalGeneration",
+}
 Fields = Mapping[str, Any]
 
 # Defaults of transformers' Idefics3VisionConfig and LlamaConfig.
@@ -105,7 +110,7 @@ def save(
     dtype: Literal["float32", "bfloat16"] = "float32",
     extra_files_from: Path | None = None,
 ) -> None:
-    """Save a folder that transformers' Idefics3ForConditionalGeneration loads.
+    """Save a folder that transformers' Idefics3ForConditionalGeneration (or SmolVLM's) loads.
 
     bfloat16 halves the size, but rounds away most of what a small learning rate has changed.
     """
@@ -151,6 +156,7 @@ def read_config(fields: Fields, compute: Compute, where: str) -> SmolVLMConfig:
         vision=read_tower(vision, compute, False, where),
         text=_read_decoder({**_TEXT, **_section(fields, "text_config", where)}, compute, where),
         image_token_id=read_count(top, "image_token_id", where),
+        model_type="smolvlm" if fields.get("model_type") == "smolvlm" else "idefics3",
     )
     if config.side % config.shuffle:
         raise InputError(
@@ -215,14 +221,14 @@ def write_config(config: SmolVLMConfig, dtype: str = "float32") -> dict[str, Any
     """The content of a config.json that transformers reads as the same model."""
     text = config.text
     return {
-        "architectures": ["Idefics3ForConditionalGeneration"],
-        "model_type": MODEL_TYPE,
+        "architectures": [MODEL_TYPES[config.model_type]],
+        "model_type": config.model_type,
         "dtype": dtype,
         "image_token_id": config.image_token_id,
         "scale_factor": config.shuffle,
         "tie_word_embeddings": False,
         "vision_config": {
-            "model_type": "idefics3_vision",
+            "model_type": f"{config.model_type}_vision",
             **write_tower(config.vision),
             "image_size": config.image_size,
             "patch_size": config.patch_size,

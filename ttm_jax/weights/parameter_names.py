@@ -1,10 +1,11 @@
-"""transformers' parameter names and ours: one table per family, used in both directions.
+"""Parameter names of others and ours: one table per kind of model, used in both directions.
 
 The names are those of transformers' SiglipModel, CLIPModel and Idefics3ForConditionalGeneration
-(Apache-2.0), including their spelling.
+(Apache-2.0), including their spelling, and of OpenCLIP's CLIP (MIT).
 """
 
-from ttm_jax.weights.checkpoint_files import Config, family_of
+from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.weights.checkpoint_files import Config
 from ttm_jax.weights.tensor_layout import LAYER, Axes, Rule
 
 # Ours -> theirs. PyTorch's Linear stores [out, in], its Conv2d [out, in, height, width].
@@ -15,6 +16,7 @@ TO_HEADS: Axes = ((1, 2), (0,))  # ours [width, head, d]
 HEADS_BIAS: Axes = ((0, 1),)  # ours [head, d]
 FROM_HEADS: Axes = ((2,), (0, 1))  # ours [head, d, width]
 CONV: Axes = ((3,), (2,), (0,), (1,))  # ours [height, width, in, out]
+FLAT_CONV: Axes = ((3,), (0, 1, 2))  # NaFlex takes patches that are flat already
 POSITIONS: Axes = ((1,), (2,))  # ours [1, position, width]
 CLASS_TOKEN: Axes = ((2,),)  # ours [1, 1, width]
 PROBE: Axes = ((0,), (1,), (2,))
@@ -43,6 +45,13 @@ _MAP_HEAD = (
     ("mlp.fc1", "MlpBlock_0/Dense_0", _LINEAR),
     ("mlp.fc2", "MlpBlock_0/Dense_1", _LINEAR),
 )
+_OPEN_CLIP_BLOCK = (
+    ("ln_1", "LayerNorm_0", _NORM),
+    ("attn.out_proj", f"{_ATTENTION}/out", _FROM_HEADS),
+    ("ln_2", "LayerNorm_1", _NORM),
+    ("mlp.c_fc", "MlpBlock_0/Dense_0", _LINEAR),
+    ("mlp.c_proj", "MlpBlock_0/Dense_1", _LINEAR),
+)
 # Llama blocks; they have no biases.
 _DECODER_BLOCK = (
     ("input_layernorm", "RMSNorm_0", _NORM[:1]),
@@ -58,14 +67,17 @@ _DECODER_BLOCK = (
 
 
 def rules(config: Config) -> list[Rule]:
-    """The table for this model's family."""
-    return _clip() if family_of(config) == "clip" else _siglip()
+    """The table for this model and the kind of its folder."""
+    if not isinstance(config, CLIPConfig):
+        return _siglip(CONV if config.max_patches == 0 else FLAT_CONV)
+    return _open_clip() if config.layout == "open_clip" else _clip()
 
 
-def _siglip() -> list[Rule]:
+def _siglip(patches: Axes) -> list[Rule]:
+    conv = (("weight", "kernel", patches), ("bias", "bias", VECTOR))
     return [
         *_towers(),
-        *_layers("vision_model.", "img/", (("embeddings.patch_embedding", "embedding", _CONV),)),
+        *_layers("vision_model.embeddings.", "img/", (("patch_embedding", "embedding", conv),)),
         *_layers("vision_model.head.", "img/MAPHead_0/", _MAP_HEAD),
         *_packed("vision_model.head.attention.", f"img/MAPHead_0/{_ATTENTION}/"),
         Rule("vision_model.head.probe", "img/MAPHead_0/probe", PROBE),
@@ -83,6 +95,34 @@ def _clip() -> list[Rule]:
         *_layers("vision_model.", "img/", (("pre_layrnorm", "pre_norm", _NORM),)),
         Rule("visual_projection.weight", "img/head/kernel", LINEAR),
         Rule("text_projection.weight", "txt/head/kernel", LINEAR),
+        Rule("logit_scale", "t", SCALAR),
+    ]
+
+
+def _open_clip() -> list[Rule]:
+    image, text = "img/Transformer/", "txt/Encoder_0/"
+    norms = (
+        ("visual.ln_pre", "img/pre_norm", _NORM),
+        ("visual.ln_post", f"{image}encoder_norm", _NORM),
+        ("ln_final", f"{text}encoder_norm", _NORM),
+    )
+    blocks = (("visual.transformer", image), ("transformer", text))
+    return [
+        rule
+        for theirs, ours in blocks
+        for rule in (
+            *_layers(f"{theirs}.resblocks.{LAYER}.", f"{ours}encoderblock/", _OPEN_CLIP_BLOCK),
+            *_packed(f"{theirs}.resblocks.{LAYER}.attn.", f"{ours}encoderblock/{_ATTENTION}/"),
+        )
+    ] + [
+        *_layers("", "", norms),
+        Rule("visual.conv1.weight", "img/embedding/kernel", CONV),
+        Rule("visual.class_embedding", "img/cls", CLASS_TOKEN),
+        Rule("visual.positional_embedding", "img/pos_embedding", POSITIONS),
+        Rule("visual.proj", "img/head/kernel", MATRIX),
+        Rule("token_embedding.weight", "txt/Embed_0/embedding", MATRIX),
+        Rule("positional_embedding", "txt/pos_embedding", POSITIONS),
+        Rule("text_projection", "txt/head/kernel", MATRIX),
         Rule("logit_scale", "t", SCALAR),
     ]
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from ttm_jax.errors import InputError
 from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
 _A = -0.75
@@ -23,6 +24,10 @@ def at_image_size(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
     config = checkpoint.config
     if image_size < config.patch_size:
         raise InputError(f"image_size {image_size} is smaller than a patch of {config.patch_size}")
+    if isinstance(config, SigLIPConfig) and config.max_patches:
+        raise InputError(
+            f"{checkpoint.source} takes images of any size; image_size cannot be given"
+        )
     new = replace(config, image_size=image_size)
     if new.patches == config.patches:  # e.g. 378 and 384 px with patches of 14
         return replace(checkpoint, config=new)

@@ -19,10 +19,12 @@ from safetensors.numpy import save_file
 
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json
+from ttm_jax.inputs.open_clip_files import is_open_clip
 from ttm_jax.weights.checkpoint_files import Tensors
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+OPEN_CLIP_WEIGHTS = "open_clip_model.safetensors"
 # Old transformers files store the constants 0, 1, ... as if they were weights.
 _NOT_A_WEIGHT = ".position_ids"
 _DTYPES = {
@@ -97,16 +99,19 @@ def _read(stored: _Stored, name: str, folder: Path) -> np.ndarray:
 
 def weight_files(folder: Path) -> list[Path]:
     """The files that contain the weights; raises an error that says what to do if none exist."""
-    if (folder / WEIGHTS).is_file():
-        return [folder / WEIGHTS]
-    if (folder / INDEX).is_file():
+    name = OPEN_CLIP_WEIGHTS if is_open_clip(folder) else WEIGHTS
+    if (folder / name).is_file():
+        return [folder / name]
+    if name == WEIGHTS and (folder / INDEX).is_file():
         return _shards(folder / INDEX)
     raise InputError(no_weights(str(folder), sorted(path.name for path in folder.iterdir())))
 
 
 def no_weights(model: str, names: list[str]) -> str:
     """The error message for a folder or hub repository without safetensors."""
-    pickled = [name for name in names if name.startswith("pytorch_model")]
+    pickled = [name for name in names if name.startswith(("pytorch_model", "open_clip_pytorch"))]
+    if "open_clip_config.json" in names and "config.json" not in names:
+        return _no_open_clip_weights(model, pickled)
     if not pickled:
         return f"{model} has neither {WEIGHTS} nor {INDEX}, so it cannot be loaded as a model"
     return (
@@ -114,6 +119,17 @@ def no_weights(model: str, names: list[str]) -> str:
         'loaded here; where PyTorch is installed, convert it once with: python -c "from '
         "transformers import AutoModel; AutoModel.from_pretrained('MODEL')"
         ".save_pretrained('FOLDER')\" and load FOLDER"
+    )
+
+
+def _no_open_clip_weights(model: str, pickled: list[str]) -> str:
+    if not pickled:
+        return f"{model} has no {OPEN_CLIP_WEIGHTS}, so it cannot be loaded as a model of OpenCLIP"
+    return (
+        f"{model} has its weights only in {pickled[0]}, a pickle, which can run code and is never "
+        'loaded here; where PyTorch is installed, convert it once with: python -c "import torch, '
+        f"safetensors.torch as s; s.save_file(torch.load('{pickled[0]}', weights_only=True), "
+        f"'{OPEN_CLIP_WEIGHTS}')\""
     )
 
 

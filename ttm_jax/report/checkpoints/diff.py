@@ -14,15 +14,19 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 from ttm_jax.errors import InputError
+from ttm_jax.inputs.json_files import read_optional_json
 from ttm_jax.report.checkpoints.tree import kind_of, open_arrays
 from ttm_jax.training.trainable import merge_params
-from ttm_jax.weights import big_vision, huggingface, idefics3
+from ttm_jax.weights import big_vision, idefics3, model_folders
 from ttm_jax.weights.checkpoint_files import Tensors
 
 _OPTIMIZER = re.compile(r"(^|/)(optimizer|opt_state|opt)/")
 _STACKED = re.compile(r"((?:en|de)coderblock)/")  # all layers in one array, the layer first
-_LAYER = re.compile(r"/(?:layers?|blocks?|h)/(\d+)/|(?:encoderblock|layers?|blocks?)_(\d+)/")
+_LAYER = re.compile(
+    r"/(?:layers?|(?:res)?blocks?|h)/(\d+)/|(?:encoderblock|layers?|blocks?)_(\d+)/"
+)
 _TOWERS = {"img": "image", "vision_model": "image", "txt": "text", "text_model": "text"}
+_TOWERS |= {"visual": "image", "transformer": "text"}
 _NAMED = 5
 
 
@@ -108,9 +112,9 @@ def _ours(path: Path, step: int | None) -> dict[str, np.ndarray]:
     """All parameters in this package's tree, adapters merged."""
     kind = kind_of(path)
     if kind == "huggingface":
-        if huggingface.read_fields(path / "config.json").get("model_type") == idefics3.MODEL_TYPE:
+        if read_optional_json(path / "config.json").get("model_type") in idefics3.MODEL_TYPES:
             return flatten_dict(idefics3.load(path)[1], sep="/")
-        return flatten_dict(huggingface.load(path).params, sep="/")
+        return flatten_dict(model_folders.load(path).params, sep="/")
     if kind == "npz":
         return flatten_dict(big_vision.load(path).params, sep="/")
     with open_arrays(path, step) as tensors:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ttm_jax.files import write_text
+from ttm_jax.inputs.open_clip_files import is_open_clip
 from ttm_jax.matching.metric_names import METRICS
 from ttm_jax.plain_text import one_line
 from ttm_jax.report.run_data import SeedRun
@@ -20,10 +21,13 @@ _SETTINGS = (
 
 def write_card(folder: Path, run: SeedRun, iteration: int | None = None, name: str = "") -> None:
     """Write README.md into an exported folder."""
-    write_text(folder / "README.md", card(run, iteration, name or folder.resolve().name))
+    text = card(run, iteration, name or folder.resolve().name, is_open_clip(folder))
+    write_text(folder / "README.md", text)
 
 
-def card(run: SeedRun, iteration: int | None = None, name: str = "model") -> str:
+def card(
+    run: SeedRun, iteration: int | None = None, name: str = "model", open_clip: bool = False
+) -> str:
     """The text. `name` is what `load_model` gets: a folder, or a name on the hub."""
     last = run.last if iteration is None else iteration
     base = one_line(str(run.identity["model"]["source"]))
@@ -38,7 +42,7 @@ def card(run: SeedRun, iteration: int | None = None, name: str = "model") -> str
     lines = [
         "---",
         *([f"base_model: {base}"] if _is_hub_id(base) else []),
-        "library_name: transformers",
+        f"library_name: {'open_clip' if open_clip else 'transformers'}",
         "pipeline_tag: zero-shot-image-classification",
         "tags:",
         "- test-time-matching",
@@ -64,7 +68,9 @@ def card(run: SeedRun, iteration: int | None = None, name: str = "model") -> str
         'scores = model.score(["photo.jpg"], ["a caption", "another caption"])',
         "```",
         "",
-        f'Also with transformers: `AutoModel.from_pretrained("{_quoted(name)}")`.',
+        "Also with OpenCLIP: `open_clip.create_model_from_pretrained`."
+        if open_clip
+        else f'Also with transformers: `AutoModel.from_pretrained("{_quoted(name)}")`.',
         "",
     ]
     return "\n".join(lines)

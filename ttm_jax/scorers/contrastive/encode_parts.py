@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int32
 
-from ttm_jax.inputs.preprocess import ImageProcessor
-from ttm_jax.scorers.contrastive.model import to_float
+from ttm_jax.scorers.contrastive.pixels import Processor, to_float
 from ttm_jax.scorers.contrastive.towers import Towers
 from ttm_jax.trained_part import Side
 from ttm_jax.training.sharding import round_up, shard_batch
@@ -25,7 +24,7 @@ def encode_part(
     params: tuple[Flat, Flat],
     pool: Array,
     ids: Int32[Array, "m length"],
-    processor: ImageProcessor | None,
+    processor: Processor | None,
     batch_size: int,
     mesh: Mesh,
 ) -> Float[Array, "n ..."]:
@@ -48,7 +47,7 @@ def _encode_batch(
     params: tuple[Flat, Flat],
     pool: Array,
     ids: Int32[Array, "m length"],
-    processor: ImageProcessor | None,
+    processor: Processor | None,
     start: int | Array,
     batch_size: int,
     mesh: Mesh,

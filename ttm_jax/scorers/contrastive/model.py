@@ -17,7 +17,8 @@ from ttm_jax.config import Family, TTMConfig
 from ttm_jax.data.groups import Block, GroupedDataset
 from ttm_jax.errors import InputError
 from ttm_jax.inputs.model_advice import Advice
-from ttm_jax.inputs.preprocess import ImageProcessor, ImageSource, normalise
+from ttm_jax.inputs.naflex import SHAPE_BYTES
+from ttm_jax.inputs.preprocess import ImageSource
 from ttm_jax.inputs.tokenize import CaptionTokenizer
 from ttm_jax.matching.caption_prior import CaptionTotals
 from ttm_jax.matching.large.embeddings import Embeddings
@@ -26,6 +27,7 @@ from ttm_jax.models.own import OwnTowers
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
+from ttm_jax.scorers.contrastive.pixels import Processor, to_float
 from ttm_jax.training.sharding import replicated, round_up, shard_batch
 from ttm_jax.training.trainable import Params, present
 
@@ -49,7 +51,7 @@ class ContrastiveModel:
     family: Family
     config: TwoTowerConfig
     params: Params = field(repr=False)
-    processor: ImageProcessor | None = field(default=None, repr=False)
+    processor: Processor | None = field(default=None, repr=False)
     tokenizer: CaptionTokenizer | None = field(default=None, repr=False)
     folder: Path | None = None
     source: str = "memory"
@@ -73,12 +75,15 @@ class ContrastiveModel:
         return replace(self, config=config)
 
     def save(self, folder: str | Path) -> None:
-        """A Hugging Face folder that transformers loads, with tokenizer and image settings."""
-        from ttm_jax.weights import huggingface
+        """A folder as transformers (or OpenCLIP, if the model comes from there) loads it.
+
+        Tokenizer and image settings go along.
+        """
+        from ttm_jax.weights import model_folders
 
         params = jax.tree.map(np.asarray, self.params)
         assert isinstance(self.config, SigLIPConfig | CLIPConfig)
-        huggingface.save(Path(folder), self.config, params, extra_files_from=self.folder)
+        model_folders.save(Path(folder), self.config, params, extra_files_from=self.folder)
 
     def score(
         self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 0
@@ -89,7 +94,7 @@ class ContrastiveModel:
 
     def score_arrays(
         self,
-        pixels: Float32[np.ndarray, "n h w 3"] | UInt8[np.ndarray, "n h w 3"],
+        pixels: Float32[np.ndarray, "n ..."] | UInt8[np.ndarray, "n ..."],
         token_ids: Int32[np.ndarray, "m length"],
         *,
         batch_size: int = 0,
@@ -108,8 +113,8 @@ class ContrastiveModel:
         return logits[image_inverse][:, text_inverse]
 
     def read_images(self, images: Sequence[ImageSource] | np.ndarray) -> np.ndarray:
-        """Files or pictures to uint8 [n, S, S, 3]; arrays that are ready pass through."""
-        if isinstance(images, np.ndarray) and images.ndim == 4:
+        """Files or pictures to uint8 [n, S, S, 3] (NaFlex: patches); ready arrays pass through."""
+        if isinstance(images, np.ndarray) and images.ndim == 1 + len(self.config.image_shape):
             return images
         if self.processor is None:
             raise InputError("this model has no image processor: give arrays to score_arrays")
@@ -139,10 +144,14 @@ class ContrastiveModel:
     def check_arrays(self, pixels: np.ndarray, token_ids: np.ndarray) -> None:
         """Refuse shapes and ids that the model cannot mean."""
         c = self.config
-        if pixels.shape[1:] != (c.image_size, c.image_size, 3):
+        expected, what = c.image_shape, "height x width x RGB"
+        if len(expected) == 2:
+            what = "patches x values, as inputs/naflex.py packs them"
+            if pixels.dtype == np.uint8:
+                expected = expected[0], c.patch_size**2 * 3 + SHAPE_BYTES
+        if pixels.shape[1:] != expected:
             raise InputError(
-                f"images have shape {pixels.shape[1:]}; this model takes "
-                f"({c.image_size}, {c.image_size}, 3), height x width x RGB"
+                f"images have shape {pixels.shape[1:]}; this model takes {expected}, {what}"
             )
         if token_ids.shape[1] > c.text_length:
             raise InputError(
@@ -192,14 +201,6 @@ def distinct_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(rows, np.int64), np.asarray(inverse, np.int64)
 
 
-def to_float(pixels: Array, processor: ImageProcessor | None) -> Float32[Array, "n h w 3"]:
-    """On the device: normalise uint8; float32 comes normalised."""
-    if pixels.dtype != jnp.uint8:
-        return pixels
-    mean, std = ((0.5,) * 3, (0.5,) * 3) if processor is None else (processor.mean, processor.std)
-    return normalise(pixels, mean, std)
-
-
 def encode(
     model: ContrastiveModel,
     side: Literal["image", "text"],
@@ -223,7 +224,7 @@ def encode(
 def _encode_batch(
     module: TwoTower | OwnTowers,
     side: str,
-    processor: ImageProcessor | None,
+    processor: Processor | None,
     variables: dict[str, Any],
     pool: Array,
     start: int | Array,

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.scorers.contrastive.crops import CropPool, crop, draw_offsets
-from ttm_jax.scorers.contrastive.model import to_float
+from ttm_jax.scorers.contrastive.pixels import Processor, to_float
 from ttm_jax.scorers.contrastive.towers import Towers
 from ttm_jax.training import sharding
 from ttm_jax.training.losses import CONTRASTIVE
@@ -44,7 +43,7 @@ class ContrastiveObjective:
     """
 
     towers: Towers
-    processor: ImageProcessor | None
+    processor: Processor | None
     mesh: Mesh
     chunk: int = 0
 

@@ -30,6 +30,7 @@ from ttm_jax.scorers.contrastive.model import (
     group_scores,
 )
 from ttm_jax.scorers.contrastive.objective import ContrastiveObjective, Pools
+from ttm_jax.scorers.contrastive.pixels import Processor
 from ttm_jax.scorers.contrastive.towers import Towers
 from ttm_jax.trained_part import Side, parse_train
 from ttm_jax.training import memory_plan, sharding
@@ -174,7 +175,7 @@ def _trained_config(towers: Towers) -> TwoTowerConfig:
 
 
 def _with_first(
-    towers: Towers, split: Split, pools: Pools, processor: ImageProcessor | None, mesh: Mesh
+    towers: Towers, split: Split, pools: Pools, processor: Processor | None, mesh: Mesh
 ) -> Pools:
     """Add the output of the frozen beginning of each tower, unless it needs too much memory.
 
@@ -183,15 +184,12 @@ def _with_first(
     few: Flat = {name: split.trained[name] for name in ("t", "b") if name in split.trained}
     params = (few, split.frozen)
     room = _SHARE_KEPT * memory_plan.available_bytes(mesh)
-    size, whole = towers.module.config.image_size, sharding.replicated(mesh)
+    whole = sharding.replicated(mesh)
+    images = (len(pools.pixels), *towers.module.config.image_shape)
     kept: dict[str, Any] = {}
     sides: tuple[tuple[Side, Any, Any], ...] = (
         ("text", pools.tokens, jax.ShapeDtypeStruct(pools.tokens.shape, np.int32)),
-        (
-            "image",
-            pools.pixels,
-            jax.ShapeDtypeStruct((len(pools.pixels), size, size, 3), np.float32),
-        ),
+        ("image", pools.pixels, jax.ShapeDtypeStruct(images, np.float32)),
     )
     for side, pool, example in sides:
         if not towers.is_divided(side) or (side == "image" and pools.large is not None):
@@ -227,6 +225,11 @@ def _read_large(model: ContrastiveModel, dataset: GroupedDataset) -> CropPool:
         raise InputError(
             "augmentation needs the original images to resize them; "
             "this dataset holds arrays that are already preprocessed: turn augment off"
+        )
+    if not isinstance(model.processor, ImageProcessor):
+        raise InputError(
+            "augmentation crops squares from larger images; this model takes whole images of any "
+            "aspect: turn augment off"
         )
     size = model.config.image_size
     processor = model.processor.with_size(large_size(size))
