@@ -2,7 +2,7 @@
 
 "A red star left of a circle" and "a circle right of a red star" both say (red, left), (star, left)
 and (circle, right). A single word of such a caption, or its order, says nothing about the picture;
-only their combination does. The contrastive loss alone does not find it within thousands of steps.
+only their combination does. The contrastive loss alone did not find it in 1,500 steps (siglip).
 """
 
 from collections.abc import Sequence
