@@ -249,3 +249,17 @@ def test_transformers_loads_what_we_save(theirs, tmp_path):
     np.testing.assert_array_equal(
         theirs.forward(again, images, ids)["logits"], theirs.forward(model, images, ids)["logits"]
     )
+
+
+@pytest.mark.slow
+def test_full_size(theirs):
+    """google/siglip2-base-patch16-naflex, with random weights and a smaller vocabulary."""
+    model = theirs.make_full_size()
+    state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    tensors = Tensors({name: x.shape for name, x in state.items()}, state.__getitem__)
+    checkpoint = huggingface.convert(model.config.to_dict(), tensors, "full size")
+    images, pixels = both_inputs(16, 256)
+    ids = np.random.default_rng(1).integers(3, 32000, (3, 64)).astype(np.int32)
+    expected, out = theirs.forward(model, images, ids), run(checkpoint, pixels, ids)
+    for name in ("image", "text", "logits"):
+        np.testing.assert_allclose(out[name], expected[name], rtol=0, atol=1e-4, err_msg=name)

@@ -202,7 +202,7 @@ def test_gradients(torch_models, pair):
 
 
 def _full_size(name: str):
-    from transformers import CLIPConfig, SiglipConfig
+    from transformers import CLIPConfig, MetaClip2Config, SiglipConfig
 
     large = {
         "hidden_size": 1024,
@@ -214,6 +214,7 @@ def _full_size(name: str):
         "siglip-base-patch16-224": lambda: SiglipConfig(),
         "clip-vit-base-patch32": lambda: CLIPConfig(),
         "clip-vit-base-patch16": lambda: CLIPConfig(vision_config={"patch_size": 16}),
+        "metaclip-2-base": lambda: MetaClip2Config(text_config={"eos_token_id": 2}),
         "siglip-large-patch16-256": lambda: SiglipConfig(
             text_config=large, vision_config={**large, "image_size": 256}
         ),
@@ -227,6 +228,7 @@ def _full_size(name: str):
         "siglip-base-patch16-224",
         "clip-vit-base-patch32",
         "clip-vit-base-patch16",
+        "metaclip-2-base",
         "siglip-large-patch16-256",
     ],
 )
@@ -236,8 +238,8 @@ def test_full_size(torch_models, name):
     rng = np.random.default_rng(1)
     size, text = config.vision_config.image_size, config.text_config
     pixels = rng.uniform(-1, 1, (2, size, size, 3)).astype(np.float32)
-    ids = rng.integers(0, text.vocab_size, (3, text.max_position_embeddings)).astype(np.int32)
-    if config.model_type == "clip":
+    ids = rng.integers(3, text.vocab_size, (3, text.max_position_embeddings)).astype(np.int32)
+    if config.model_type != "siglip":
         ids[:, 20] = text.eos_token_id
     expected = torch_models.forward(model, pixels, ids)
     weights = torch_models.state(model)

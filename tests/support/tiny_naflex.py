@@ -30,6 +30,19 @@ def make(seed: int = 0) -> Siglip2Model:
     return model
 
 
+def make_full_size() -> Siglip2Model:
+    """transformers' own initialisation, with noise added to the vectors, which are 0 or 1 there."""
+    torch.manual_seed(0)
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 1}
+    model = Siglip2Model(Siglip2Config(vision_config={}, text_config=ids)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.02 * torch.randn(parameter.shape))
+        model.logit_scale.fill_(np.log(100.0))  # about the value of the published models
+    return model
+
+
 def forward(model: Siglip2Model, images: dict[str, np.ndarray], ids: np.ndarray) -> dict:
     """`images` is what transformers' image processor returns."""
     with torch.no_grad():

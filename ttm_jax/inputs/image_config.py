@@ -196,7 +196,7 @@ def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST
 
 
-def _isread_colour(value: Any) -> bool:
+def _is_colour(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) <= 1000  # also refuses nan
 
@@ -221,7 +221,7 @@ def read_colour(config: dict[str, Any], file: Path, name: str, default: Colour) 
     if value is None:
         return default
     values = value if isinstance(value, list) else [value] * 3
-    if len(values) != 3 or not all(_isread_colour(v) for v in values):
+    if len(values) != 3 or not all(_is_colour(v) for v in values):
         raise _unsupported(file, name, value, "expected three numbers, none beyond 1000")
     red, green, blue = map(float, values)
     return red, green, blue
