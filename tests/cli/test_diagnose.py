@@ -11,13 +11,13 @@ from ttm_jax.errors import InputError
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    for variant in ("size_swap", "left_right"):
+    for variant in ("left_right", "texture_swap"):
         world.main(["--variant", variant, "--groups", "40", "--out", str(folder / variant)])
     return folder
 
 
 def test_text_json_and_figure(data, tmp_path, capsys):
-    words = ["--model", "small-siglip", "--data", str(data / "size_swap")]
+    words = ["--model", "small-siglip", "--data", str(data / "left_right")]
     figure = tmp_path / "margins.png"
     diagnose.main([*words, "--figure", str(figure)])
     shown = capsys.readouterr()
@@ -34,14 +34,14 @@ def test_text_json_and_figure(data, tmp_path, capsys):
 
 def test_strict_refuses_before_anything_is_written(data, tmp_path):
     out = tmp_path / "out"
-    words = ["--model", "small-siglip", "--data", str(data / "left_right"), "--out", str(out)]
+    words = ["--model", "small-siglip", "--data", str(data / "texture_swap"), "--out", str(out)]
     with pytest.raises(InputError, match="--strict: no evidence"):
         adapt.main([*words, "--strict"])
     assert not out.exists()
 
 
 def test_bad_flags(data, tmp_path):
-    words = ["--model", "small-siglip", "--data", str(data / "size_swap")]
+    words = ["--model", "small-siglip", "--data", str(data / "left_right")]
     with pytest.raises(InputError, match="--draws is 0"):
         diagnose.main([*words, "--draws", "0"])
 
@@ -67,9 +67,9 @@ def test_captions_that_sound_true(data, tmp_path, capsys):
 
 def test_a_dry_run_gives_the_verdict(data, tmp_path, capsys):
     words = ["--model", "small-siglip", "--out", str(tmp_path / "out"), "--dry-run"]
-    adapt.main([*words, "--data", str(data / "left_right")])
+    adapt.main([*words, "--data", str(data / "texture_swap")])
     assert "no evidence that the model knows anything here" in capsys.readouterr().out
-    adapt.main([*words, "--data", str(data / "size_swap")])
+    adapt.main([*words, "--data", str(data / "left_right")])
     assert "go ahead: of the first 8 groups" in capsys.readouterr().out
-    adapt.main([*words, "--data", str(data / "size_swap"), "--matching", "global"])
+    adapt.main([*words, "--data", str(data / "left_right"), "--matching", "global"])
     assert "no diagnosis: a diagnosis needs groups" in capsys.readouterr().out

@@ -23,7 +23,7 @@ def test_it_tells_knowledge_from_noise(model):
     assert knows.precision.value <= knows.true_precision
     assert knows.sentence.startswith("go ahead: of the first 12 groups, about ")
     assert repr(knows) == f"Diagnosis(60 groups, p = {knows.p_value:.2g}; {knows.sentence})"
-    blind = diagnose(model, world.make("left_right", groups=60))
+    blind = diagnose(model, world.make("texture_swap", groups=60))
     assert not blind.go_ahead
     assert "amplify noise" in blind.sentence
 
