@@ -33,7 +33,7 @@ def _other(
 
 
 def _sugarcrepe_pp(subset: str, rows: int, about: str) -> Benchmark:
-    """Two groups a row: each of the two right captions against the wrong one."""
+    """Two groups per row: each of the two right captions against the wrong one."""
     return _other(
         f"sugarcrepe_pp_{subset}", 2 * rows, (1, 2), f"{about}, against each of two captions",
         "CC-BY-4.0", partial(sugarcrepe_pp.read_groups, subset=subset),
