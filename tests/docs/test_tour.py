@@ -38,7 +38,7 @@ def test_it_runs_from_top_to_bottom(tmp_path, monkeypatch):
     assert "TTMResult(GroupMatch " in "".join(shown)
     assert "iteration 5: tau 0.00,  20 groups selected" in "".join(shown)
     assert "parameters" in "".join(shown)  # of the checkpoint
-    assert shown[-1].endswith("True")  # the saved model gives the scores of the adapted one
+    assert "True" in shown[-1]  # the saved model gives the scores of the adapted one
     for cell in code:
         for output in cell.outputs:
             assert output.get("name") != "stderr" or "Warning" not in output.text, output.text

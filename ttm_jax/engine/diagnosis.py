@@ -143,7 +143,7 @@ def diagnose(
         >>> import ttm_jax
         >>> from ttm_jax.data import world
         >>> model = ttm_jax.load_model("small-siglip")
-        >>> found = ttm_jax.diagnose(model, world.make("color_swap", groups=40))
+        >>> found = ttm_jax.diagnose(model, world.make("left_right", groups=40))
         >>> found.go_ahead
         True
     """
