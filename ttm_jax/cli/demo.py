@@ -86,7 +86,7 @@ def _next(args: Args, run: Path) -> str:
         (
             "What next?",
             f"  ttm inspect {run}   what is in a checkpoint",
-            "  ttm world --variant color_swap --groups 60 --out my_data   or a folder of your own:",
+            "  ttm world --variant left_right --groups 60 --out my_data   or a folder of your own:",
             f"  ttm diagnose --model {args.model} --data my_data   does the model know anything?",
             f"  ttm adapt --model {args.model} --data my_data   matchings and an adapted model",
         )
