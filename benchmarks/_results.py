@@ -13,7 +13,7 @@ from _sides import Seconds, cpu, machine, make_console, ratio, spread
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-COLUMNS = ("subject", "what", "ttm_jax", "PyTorch", "ratio", "from-to", "CPU time")
+COLUMNS = ("subject", "what", "ttm_jax", "other", "ratio", "from-to", "CPU time")
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,9 @@ class Results:
         console = make_console()
         console.print(table)
         console.print(
-            "ratio: how many times faster (or smaller) ttm_jax is, median over turns; CPU time: "
-            "the same for the time that all threads took, which a busy machine changes little"
+            "other: PyTorch, or what the row names; ratio: how many times faster (or smaller) "
+            "ttm_jax is, median over turns; CPU time: the same for the time that all threads took, "
+            "which a busy machine changes little"
         )
 
     def save(self, path: Path | None) -> None:
@@ -99,14 +100,17 @@ def about() -> dict[str, Any]:
     }
 
 
-def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
-    """All rows as a Markdown table under one line of facts."""
-    lines = [", ".join(f"{name} {value}" for name, value in facts.items()), ""]
-    lines += ["| benchmark | " + " | ".join(COLUMNS) + " |"]
-    lines += ["| --- " * (len(COLUMNS) + 1) + "|"]
-    for row in rows:
-        lines.append("| " + " | ".join([row["benchmark"], *Row(**row).cells()]) + " |")
-    return "\n".join(lines) + "\n"
+def markdown(measured: dict[str, Any]) -> str:
+    """All benchmarks (facts and rows of each) as Markdown tables, each under its line of facts."""
+    lines: list[str] = []
+    for found in measured.values():
+        facts = ", ".join(f"{name} {value}" for name, value in found["about"].items())
+        rows = [Row(**row) for row in found["rows"]]
+        lines += [f"## {rows[0].benchmark.capitalize()}", "", facts, ""]
+        lines += ["| " + " | ".join(COLUMNS) + " |", "| --- " * len(COLUMNS) + "|"]
+        lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _version(name: str) -> str:

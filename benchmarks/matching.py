@@ -1,6 +1,7 @@
 """Speed of matching and metrics, compared with a loop over groups and with vectorised numpy.
 
     python benchmarks/matching.py
+    python benchmarks/matching.py --quick           # small sizes: does it run?
 
 Groups: best matching, margin and all metrics of 1,000,000 groups of 2 x 2 and 200,000 of 4 x 4. All
 versions must give the same counts. Global: one assignment of n images to n captions, including the
@@ -8,15 +9,17 @@ check which pairs are unique; each size runs in its own process, to measure its 
 """
 
 import itertools
-import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from json import dumps, loads
+from pathlib import Path
 
 import numpy as np
 import tyro
+from _results import Results
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +29,7 @@ from ttm_jax.matching.match import match_global
 from ttm_jax.matching.metrics import evaluate
 
 GROUPS = ((1_000_000, 2), (200_000, 4))
+SIZES = (800, 2_000, 5_000, 10_000)
 LOOP_SAMPLE = 4_000  # groups used to time the loop; the result is extrapolated
 
 
@@ -74,11 +78,11 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def time_groups(console: Console) -> None:
+def time_groups(console: Console, share: int, results: Results) -> None:
     table = Table(box=SIMPLE_HEAD, title="Matching, margin and all metrics of groups")
     for name in ("groups", "version", "seconds", "loop / this", "numpy / this"):
         table.add_column(name, justify="right", no_wrap=True)
-    for groups, side in GROUPS:
+    for groups, side in ((groups // share, side) for groups, side in GROUPS):
         scores = np.random.default_rng(0).normal(size=(groups, side, side)).astype(np.float32)
         sample = scores[:LOOP_SAMPLE]
         loop = seconds(lambda s=sample: by_loop(s), 7) * groups / LOOP_SAMPLE
@@ -94,6 +98,9 @@ def time_groups(console: Console) -> None:
         ):
             table.add_row(label, name, f"{took:.4f}", f"{loop / took:.0f}", f"{arrays / took:.2f}")
             label = ""
+        subject = f"{groups:,} groups of {side}x{side}"
+        results.values(subject, "s; loop over groups", ours, loop)
+        results.values(subject, "s; vectorised numpy", ours, arrays)
     console.print(table)
 
 
@@ -131,7 +138,7 @@ def measure_global(n: int) -> dict[str, float]:
     }
 
 
-def time_global(console: Console, sizes: tuple[int, ...]) -> None:
+def time_global(console: Console, sizes: tuple[int, ...], results: Results) -> None:
     table = Table(
         box=SIMPLE_HEAD, title="Global assignment of n images to n captions, with unique pairs"
     )
@@ -144,7 +151,7 @@ def time_global(console: Console, sizes: tuple[int, ...]) -> None:
             text=True,
             check=True,
         )
-        found = json.loads(done.stdout)
+        found = loads(done.stdout)
         table.add_row(
             f"{n:,}",
             f"{found['seconds']:.2f}",
@@ -153,22 +160,33 @@ def time_global(console: Console, sizes: tuple[int, ...]) -> None:
             f"{found['added_gb']:.2f}",
             f"{found['right']:.1%}",
         )
+        what = "s, with unique pairs; scipy without"
+        results.values(f"global, {n:,} x {n:,}", what, found["seconds"], found["scipy"])
     console.print(table)
 
 
-def main(sizes: tuple[int, ...] = (800, 2_000, 5_000, 10_000), measure: int | None = None) -> None:
+def main(
+    sizes: tuple[int, ...] = SIZES,
+    measure: int | None = None,
+    quick: bool = False,
+    json: Path | None = None,
+) -> None:
     """Time groups and global assignments.
 
     Args:
         sizes: values of n for the global assignments.
         measure: for internal use: measure one size and print JSON.
+        quick: use the two smallest sizes and a fiftieth of the groups.
+        json: file to write the rows to as well.
     """
     if measure is not None:
-        print(json.dumps(measure_global(measure)))
+        print(dumps(measure_global(measure)))
         return
-    console = Console()
-    time_global(console, sizes)  # first: a child process inherits the peak memory of this one
-    time_groups(console)
+    console, results = Console(), Results("matching")
+    # First: a child process inherits the peak memory of this one.
+    time_global(console, sizes[:2] if quick else sizes, results)
+    time_groups(console, 50 if quick else 1, results)
+    results.save(json)
 
 
 if __name__ == "__main__":

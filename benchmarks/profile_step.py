@@ -1,22 +1,24 @@
 """Time of a training step by part, compared with PyTorch.
 
-    python benchmarks/profile_step.py                     # SigLIP-B16, 8 pairs
-    python benchmarks/profile_step.py --model clip-b32
+    python benchmarks/profile_step.py                     # SigLIP-B16 and CLIP-B32, 8 pairs
+    python benchmarks/profile_step.py --models clip-b32 --parts loss AdamW step
 
 Parts of one block of the image tower (attention without and with its projections, MLP, norm, the
-whole block), both towers, the whole loss with its gradient, and AdamW. "forward" computes only the
-outputs; "both" also the gradients with respect to all parameters and the input. GFLOP/s counts the
-matrix products.
+whole block), both towers, the whole loss with its gradient, AdamW, and the step made of the last
+two. "forward" computes only the outputs; "both" also the gradients with respect to all parameters
+and the input. GFLOP/s counts the matrix products.
 """
 
 import statistics
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import tyro
-from _models import Name, Sizes, torch_model, weight_writer
-from _sides import Parts, Side, machine, make_console, ratio, take_turns
+from _models import NAMES, Name, Sizes, torch_model, weight_writer
+from _results import Results
+from _sides import Parts, Seconds, Side, cpu, machine, make_console, ratio, take_turns
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +28,7 @@ STEP_PARTS = ("image tower", "text tower", "loss")
 PARTS = (
     *(f"{part}, {way}" for part in (*BLOCK_PARTS, *STEP_PARTS) for way in ("forward", "both")),
     "AdamW",
+    "step",
 )
 
 
@@ -150,13 +153,21 @@ def _jax_step(model: Any, batch: int) -> Parts:
     grads = jax.tree.map(lambda p: jnp.full_like(p, 1e-3), start.trained)
     update = jax.jit(lambda s, g, lr: adam.update(s[0], g, s[1], lr), donate_argnums=0)
 
-    def step() -> None:
+    def update_once() -> None:
         state[0] = jax.block_until_ready(update(state[0], grads, jnp.float32(1e-5)))
+
+    @partial(jax.jit, donate_argnums=0)
+    def one(s: Any, lr: Any) -> Any:
+        return adam.update(s[0], task.objective.value_and_grad(s[0], *inputs[1:])[1], s[1], lr)
+
+    def step() -> None:
+        state[0] = jax.block_until_ready(one(state[0], jnp.float32(1e-5)))
 
     return {
         "loss, forward": partial(_wait, loss, *inputs),
         "loss, both": partial(_wait, gradient, *inputs),
-        "AdamW": step,
+        "AdamW": update_once,
+        "step": step,
     }
 
 
@@ -227,16 +238,22 @@ def _torch_step(model: Any, batch: int) -> Parts:
 
     optimizer = torch.optim.AdamW(leaves, lr=1e-5, weight_decay=0.05)
 
-    def step() -> None:
+    def update() -> None:
         for p in leaves:
             p.grad = torch.full_like(p, 1e-3) if p.grad is None else p.grad
+        optimizer.step()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
         optimizer.step()
 
     return {
         **_torch_calls("image tower", image, *leaves),
         **_torch_calls("text tower", texts, *leaves),
         **_torch_calls("loss", loss, *leaves),
-        "AdamW": step,
+        "AdamW": update,
+        "step": step,
     }
 
 
@@ -254,39 +271,31 @@ def block_gflop(part: str, batch: int, sizes: Sizes) -> float | None:
     return total[part] / 1e9 if part in total else None
 
 
-def show(console: Console, seconds: dict[str, list[list[float]]], gflop: dict[str, float]) -> None:
+def show(
+    console: Console, seconds: dict[str, list[list[Seconds]]], gflop: dict[str, float]
+) -> None:
     table = Table(box=SIMPLE_HEAD)
-    for name in ("part", "ttm_jax ms", "PyTorch ms", "ratio", "GFLOP/s", "of PyTorch"):
+    for name in ("part", "ttm_jax ms", "PyTorch ms", "ratio", "CPU time", "GFLOP/s", "of PyTorch"):
         table.add_column(name, justify="left" if name == "part" else "right")
     for part, (ours, theirs) in seconds.items():
         rates = ["", ""]
         if part in gflop:
             rates = [f"{gflop[part] / statistics.median(s):.0f}" for s in (ours, theirs)]
         times = [f"{1e3 * statistics.median(s):.1f}" for s in (ours, theirs)]
-        table.add_row(part, *times, f"{ratio(ours, theirs):.2f}", *rates)
+        ratios = (ratio(ours, theirs), ratio(cpu(ours), cpu(theirs)))
+        table.add_row(part, *times, *(f"{x:.2f}" for x in ratios), *rates)
     console.print(table)
 
 
-def main(
-    model: Name = "siglip-b16",
-    batch: int = 8,
-    repeats: int = 7,
-    parts: tuple[str, ...] = (),
-    quick: bool = False,
+def measure(
+    name: Name, chosen: list[str], batch: int, repeats: int, tiny: bool, results: Results
 ) -> None:
-    """Time the parts of a training step.
-
-    Args:
-        model: siglip-b16 or clip-b32, with random weights.
-        batch: number of pairs.
-        repeats: number of turns; medians are shown.
-        parts: only parts whose names start with one of these ("attention", "loss", "AdamW").
-        quick: use a tiny model, to check that the benchmark runs.
-    """
+    """Show the parts of one model's step, and add them to the rows."""
     console = make_console()
-    console.print(f"{model}{' (tiny)' if quick else ''}, {batch} pairs, {machine()}")
+    label = f"{name}{' (tiny)' if tiny else ''}, {batch} pairs"
+    console.print(f"{label}, {machine()}")
     with TemporaryDirectory() as folder:
-        writer = Side("weights", weight_writer, model, quick, folder)
+        writer = Side("weights", weight_writer, name, tiny, folder)
         sizes = writer.run("write")[1]
         writer.close()
         sides = [
@@ -294,18 +303,43 @@ def main(
             Side("PyTorch", torch_parts, folder, batch),
         ]
         seconds, gflop = {}, {}
-        chosen = [p for p in PARTS if not parts or p.startswith(parts)]
         for part in chosen:
             for side in sides:  # compile and warm up
                 side.run(part)
             seconds[part] = take_turns(sides, part, repeats)
-            name, _, way = part.partition(", ")
-            work = block_gflop(name, batch, sizes)
+            results.turns(label, f"{part}: s", *seconds[part])
+            of, _, way = part.partition(", ")
+            work = block_gflop(of, batch, sizes)
             if work is not None:
                 gflop[part] = work * (3 if way == "both" else 1)
         for side in sides:
             side.close()
     show(console, seconds, gflop)
+
+
+def main(
+    models: tuple[Name, ...] = NAMES,
+    batch: int = 8,
+    repeats: int = 7,
+    parts: tuple[str, ...] = (),
+    quick: bool = False,
+    json: Path | None = None,
+) -> None:
+    """Time the parts of a training step.
+
+    Args:
+        models: siglip-b16, clip-b32, with random weights.
+        batch: number of pairs.
+        repeats: number of turns; medians are shown.
+        parts: only parts whose names start with one of these ("attention", "loss", "AdamW").
+        quick: use a tiny model, to check that the benchmark runs.
+        json: file to write the rows to as well.
+    """
+    results = Results("training step")
+    chosen = [p for p in PARTS if not parts or p.startswith(parts)]
+    for name in models:
+        measure(name, chosen, batch, repeats, quick, results)
+    results.save(json)
 
 
 if __name__ == "__main__":

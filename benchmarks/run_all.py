@@ -4,7 +4,7 @@
     python benchmarks/run_all.py --only scoring ttm
 
 Each benchmark runs in a process of its own and hands its rows over as JSON. What has been measured
-is kept if a later one fails.
+is kept if a later one fails, or is not asked for: the table says when and where each was measured.
 """
 
 import json
@@ -18,29 +18,37 @@ import tyro
 from _results import about, markdown
 
 HERE = Path(__file__).parent
-COMPARED = ("scoring", "ttm", "vqascore")
-ALONE = ("matching",)  # without rows of the common form: they print their own tables
+FLAGS: dict[str, tuple[str, ...]] = {
+    "scoring": (),
+    "profile_step": ("--parts", "loss", "AdamW", "step"),
+    "ttm": (),
+    "vqascore": (),
+    "startup": (),
+    "matching": (),
+}
 
 
-def main(
-    only: tuple[str, ...] = (*COMPARED, *ALONE), quick: bool = False, out: Path = HERE
-) -> None:
+def main(only: tuple[str, ...] = tuple(FLAGS), quick: bool = False, out: Path = HERE) -> None:
     """Run the benchmarks one after the other.
 
     Args:
-        only: which benchmarks.
+        only: which benchmarks; the rows of the others stay in the table.
         quick: use tiny models: do they run?
         out: folder for results.md and results.json.
     """
-    unknown = sorted(set(only) - {*COMPARED, *ALONE})
-    if unknown:
-        raise SystemExit(f"no benchmark {', '.join(unknown)}; there are {', '.join(COMPARED)}")
-    facts, rows = about(), []
+    if unknown := sorted(set(only) - set(FLAGS)):
+        raise SystemExit(f"no benchmark {', '.join(unknown)}; there are {', '.join(FLAGS)}")
+    facts, measured = about(), kept(out / "results.json")
     for name in only:
-        rows += run(name, quick)
-        document: dict[str, Any] = {"about": facts, "rows": rows}
-        (out / "results.json").write_text(json.dumps(document, indent=1) + "\n")
-        (out / "results.md").write_text(markdown(rows, facts))
+        measured[name] = {"about": facts, "rows": run(name, quick)}
+        measured = {name: measured[name] for name in FLAGS if name in measured}
+        (out / "results.json").write_text(json.dumps(measured, indent=1) + "\n")
+        (out / "results.md").write_text(markdown(measured))
+
+
+def kept(path: Path) -> dict[str, Any]:
+    """What earlier calls have measured: benchmark -> facts and rows."""
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def run(name: str, quick: bool) -> list[dict[str, Any]]:
@@ -48,13 +56,11 @@ def run(name: str, quick: bool) -> list[dict[str, Any]]:
     print(f"== {name}", flush=True)
     with TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.json"
-        command = [sys.executable, str(HERE / f"{name}.py")]
-        if name in COMPARED:
-            command += ["--json", str(rows)] + ["--quick"] * quick
-        done = subprocess.run(command)
+        command = [sys.executable, str(HERE / f"{name}.py"), "--json", str(rows), *FLAGS[name]]
+        done = subprocess.run([*command, *["--quick"] * quick])
         if done.returncode != 0:
             raise SystemExit(f"{name} failed with exit code {done.returncode}")
-        return json.loads(rows.read_text()) if rows.exists() else []
+        return json.loads(rows.read_text())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ from _results import Results
 from _sides import Parts, Side, machine, make_console, take_turns
 
 SHAPES: dict[Name, tuple[int, int]] = {"siglip-b16": (2, 2), "clip-b32": (1, 4)}
+# By default: a run of SigLIP takes minutes.
+GROUPS: dict[Name, int] = {"siglip-b16": 12, "clip-b32": 16}
+TURNS: dict[Name, int] = {"siglip-b16": 1, "clip-b32": 3}
 SHARED = 4  # groups of 1x4 that share their captions, as in WhatsUp
 PICTURE = (320, 240)
 SCORE_BATCH = 16
@@ -299,10 +302,10 @@ def measure(work_of: Any, name: Name, repeats: int, tiny: bool, results: Results
 
 def main(
     models: tuple[Name, ...] = NAMES,
-    groups: int = 24,
+    groups: int | None = None,
     batch: int = 8,
-    epochs: int = 2,
-    repeats: int = 1,
+    epochs: int = 1,
+    repeats: int | None = None,
     quick: bool = False,
     json: Path | None = None,
 ) -> None:
@@ -310,23 +313,25 @@ def main(
 
     Args:
         models: siglip-b16 (on 2x2), clip-b32 (on 1x4), with random weights.
-        groups: number of groups in the dataset.
+        groups: number of groups in the dataset; 12 for SigLIP and 16 for CLIP if not given.
         batch: groups per training batch.
         epochs: epochs over the selected groups in each of the three iterations.
-        repeats: whole runs of each side, after a first one that includes compilation.
+        repeats: whole runs of each side, after a first one that includes compilation; 1 for
+            SigLIP and 3 for CLIP if not given.
         quick: use tiny models and few groups.
         json: file to write the rows to as well.
     """
     if quick:
-        groups, batch, epochs = min(groups, 8), min(batch, 4), min(epochs, 2)
+        groups, batch, epochs = min(groups or 8, 8), min(batch, 4), min(epochs, 2)
 
     def work_of(name: Name, sizes: Sizes) -> Work:
-        return Work(name, sizes, groups, batch, epochs)
+        return Work(name, sizes, groups or GROUPS[name], batch, epochs)
 
     results = Results("whole runs")
     make_console().print(machine())
     for name in models:
-        measure(work_of, name, repeats, quick, results)
+        turns = repeats or (1 if quick else TURNS[name])
+        measure(work_of, name, turns, quick, results)
     results.show("Test-Time Matching, three iterations")
     results.save(json)
 

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt32
 
 from ttm_jax.config import Placement
+from ttm_jax.fault_points import fault_point
 from ttm_jax.hosts import this_host
 from ttm_jax.models.jaxlib_check import check_jaxlib
 from ttm_jax.training import sharding
@@ -148,6 +149,7 @@ class Trainer:
             if int(done) < stop:
                 raise NonFiniteLoss(int(done), float(losses[int(done)]))
             step = stop
+            fault_point("steps taken")
             on_steps(step, float(losses[step - 1]))
             if step < plan.steps and sharding.agree(should_stop()):
                 raise Interrupted(state, step, losses)
