@@ -6,32 +6,39 @@ import shutil
 import jax
 import numpy as np
 import pytest
-from model_folders import make_folder, make_layout
+from model_folders import TINY_PE, make_folder, make_layout, tiny_pe_towers
+from PIL import Image
 
 import ttm_jax
 from ttm_jax.config import TTMConfig
 from ttm_jax.data import world
 from ttm_jax.errors import InputError
 from ttm_jax.load import load_model
+from ttm_jax.weights import open_clip_config
 
 pytestmark = pytest.mark.filterwarnings("ignore::ttm_jax.inputs.tokenize.CaptionWarning")
 CAPTIONS = ["a red circle above a blue star", "a blue star above a red circle", "two moons"]
 FILES = {
     "open_clip": {"open_clip_config.json", "open_clip_model.safetensors"},
     "metaclip_2": {"config.json", "model.safetensors"},
+    "pe_core": {"open_clip_config.json", "open_clip_model.safetensors"},
 }
+LAYOUT_OF = {"pe_core": "open_clip"}
 
 
 @pytest.fixture(scope="module", params=list(FILES))
 def folder(request, tmp_path_factory):
-    return make_layout(tmp_path_factory.mktemp(request.param), request.param)
+    tiny = {**open_clip_config.PE_CORE, TINY_PE: tiny_pe_towers()["with a class token"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_clip_config, "PE_CORE", tiny)
+        yield make_layout(tmp_path_factory.mktemp(request.param), request.param)
 
 
 def test_scores_and_one_iteration(folder, tmp_path):
     layout = folder.name
     assert {path.name for path in folder.iterdir()} >= FILES[layout]
     model = load_model(folder)
-    assert (model.family, model.config.layout) == ("clip", layout)
+    assert (model.family, model.config.layout) == ("clip", LAYOUT_OF.get(layout, layout))
     dataset = world.make("color_swap", groups=6, size=32)
     images, captions = list(dataset.images), list(dataset.captions)
     before = model.score(images, captions)
@@ -74,6 +81,24 @@ def test_metaclip_2_ends_at_token_2_and_not_at_the_largest_id(tmp_path):
     other = load_model(legacy)
     assert other.config.eos_token_id is None
     assert np.abs(other.score(images, CAPTIONS) - model.score(images, CAPTIONS)).max() > 0.01
+
+
+def test_pe_core_is_prepared_as_its_file_says_and_a_part_of_it_is_trained(tmp_path, monkeypatch):
+    tiny = {**open_clip_config.PE_CORE, TINY_PE: tiny_pe_towers()["with a class token"]}
+    monkeypatch.setattr(open_clip_config, "PE_CORE", tiny)
+    model = load_model(make_layout(tmp_path, "pe_core"))
+    processor = model.processor
+    assert (processor.kind, processor.resample) == ("squash", Image.Resampling.BILINEAR)
+    assert processor.mean == (0.5, 0.5, 0.5)
+    dataset = world.make("color_swap", groups=4, size=32)
+    config = TTMConfig(lr=1e-3, iterations=1, epochs=1, batch_groups=4, tau_1=0.0, train="last:1")
+    result = ttm_jax.run_ttm(model, dataset, config, devices=jax.devices()[:1])
+    before, after = (m.params["img"]["Transformer"]["encoderblock"] for m in (model, result.model))
+    moved = np.abs(
+        np.asarray(after["MlpBlock_0"]["Dense_0"]["kernel"])
+        - np.asarray(before["MlpBlock_0"]["Dense_0"]["kernel"])
+    ).max(axis=(1, 2))
+    assert moved[0] == 0 < moved[1]
 
 
 def test_the_tokenizer_of_another_model_is_refused(tmp_path):

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ttm_jax.models.clip import CLIP
-from ttm_jax.models.siglip import SigLIP
-from ttm_jax.weights.checkpoint_files import Checkpoint
+from ttm_jax.models.two_tower import TwoTower
+from ttm_jax.weights.checkpoint_files import Checkpoint, module_of
 
 # For tiny models compilation dominates, and the results do not depend on its optimisation level.
 quick_jit = partial(
@@ -20,8 +19,8 @@ quick_jit = partial(
 )
 
 
-def model_of(checkpoint: Checkpoint) -> SigLIP | CLIP:
-    return (CLIP if checkpoint.family == "clip" else SigLIP)(checkpoint.config)
+def model_of(checkpoint: Checkpoint) -> TwoTower:
+    return module_of(checkpoint.config)
 
 
 def run(checkpoint: Checkpoint, pixels: np.ndarray, ids: np.ndarray) -> dict[str, np.ndarray]:

@@ -2,7 +2,8 @@
 
 Imports PyTorch and open_clip, so it is used only where those are installed, and by
 make_open_clip_golden.py. open_clip itself is not among our test requirements, because it requires
-torchvision, whose wheels on PyPI bring CUDA: `pip install --no-deps open_clip_torch ftfy regex`.
+torchvision, whose wheels on PyPI bring CUDA: `pip install --no-deps open_clip_torch ftfy regex`,
+and `timm` for PE-Core.
 """
 
 import importlib
@@ -16,11 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 import transformers  # before the stub: it looks for torchvision
+from model_folders import TINY_PE
 from safetensors.numpy import save_file
 
 torch.set_num_threads(2)
 _STUBBED = ("torchvision", "torchvision.ops", "torchvision.ops.misc")
 _STUBBED += ("torchvision.transforms", "torchvision.transforms.functional")
+_STUBBED += ("torchvision.datasets", "torchvision.datasets.folder")
+
+# What the enumeration of interpolation modes has, by Pillow's numbers.
+_FILTERS = {"NEAREST": 0, "LANCZOS": 1, "BILINEAR": 2, "BICUBIC": 3, "BOX": 4, "HAMMING": 5}
 
 
 class _Stub(ModuleType):
@@ -31,7 +37,7 @@ class _Stub(ModuleType):
             return []
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (torch.nn.Module,), {"BICUBIC": 3, "BILINEAR": 2})
+        return type(name, (torch.nn.Module,), _FILTERS)
 
 
 def _import_open_clip() -> Any:
@@ -46,11 +52,10 @@ def _import_open_clip() -> Any:
         if parent:
             setattr(stubs[parent], child, stub)
     sys.modules.update(stubs)
-    sys.modules["timm"] = None  # type: ignore[assignment]  # optional, and wants torchvision too
     try:
         return importlib.import_module("open_clip")
     finally:
-        for name in (*stubs, "timm"):
+        for name in stubs:
             del sys.modules[name]
 
 
@@ -82,6 +87,39 @@ def model_cfg(quick_gelu: bool = False, pool: dict | None = None, ratio: float =
     }
 
 
+def pe_core_cfg() -> dict:
+    """PE-Core's text section has no `quick_gelu`; its sizes of images are timm's."""
+    config = model_cfg(pool={"context_length": 12})
+    del config["quick_gelu"]
+    config["vision_cfg"] = {
+        "image_size": 32,
+        "timm_model_name": TINY_PE,
+        "timm_model_pretrained": False,
+        "timm_pool": "map",
+        "timm_proj": None,
+    }
+    return {**config, "custom_text": True}
+
+
+def register_tiny_pe(published: str, image_size: int = 32) -> None:
+    """Let timm know TINY_PE: a published PE-Core, all of it, but with other sizes."""
+    from timm.models import eva, register_model
+
+    def vit_pe_core_tiny_test(pretrained: bool = False, **kwargs: Any) -> Any:
+        sizes = {
+            "img_size": image_size,
+            "patch_size": 8,
+            "embed_dim": 24,
+            "depth": 2,
+            "num_heads": 3,
+        }
+        sizes |= {"mlp_ratio": 2.5, "ref_feat_shape": (4, 4), "pretrained_cfg": None}
+        return getattr(eva, published)(pretrained, **{**kwargs, **sizes})
+
+    vit_pe_core_tiny_test.__module__ = eva.__name__
+    register_model(vit_pe_core_tiny_test)
+
+
 CASES = {
     "gelu": model_cfg(),
     "quick_gelu": model_cfg(True, ratio=2.3),
@@ -89,14 +127,21 @@ CASES = {
 }
 
 
+def build(config: dict) -> Any:
+    """A model as `open_clip.create_model` makes it from `model_cfg`."""
+    fields = json.loads(json.dumps(config))
+    kind = open_clip.model.CustomTextCLIP if fields.pop("custom_text", False) else open_clip.CLIP
+    return kind(**fields).eval()
+
+
 def make(config: dict, seed: int) -> Any:
     """A model without parameters that are zero, one, or too small to reveal a mistake."""
-    model = open_clip.CLIP(**json.loads(json.dumps(config))).eval()
+    model = build(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = 0.2 * torch.randn(parameter.shape, generator=generator)
-            is_norm_weight = "ln_" in name and name.endswith("weight")
+            is_norm_weight = ("ln_" in name or "norm" in name) and name.endswith("weight")
             parameter.copy_(noise + 1 if is_norm_weight else noise)
         model.logit_scale.fill_(2.5)
     return model

@@ -6,30 +6,20 @@ OpenCLIP is compared directly where it is installed, and through tests/golden/op
 import json
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
-from flax.traverse_util import flatten_dict
-from parity import model_of, quick_jit, run
+from open_clip_parity import assert_golden, full_size, round_trip
 from paths import TESTS
 from safetensors.numpy import load_file
 
 from ttm_jax.errors import InputError
 from ttm_jax.models.transformer import Compute
 from ttm_jax.report.checkpoints.diff import diff
-from ttm_jax.weights import huggingface, model_folders, open_clip
-from ttm_jax.weights.checkpoint_files import Checkpoint, Tensors, expected_shapes
-from ttm_jax.weights.parameter_names import rules
-from ttm_jax.weights.tensor_layout import to_ours
+from ttm_jax.weights import huggingface, model_folders, open_clip_config
 
 GOLDEN = TESTS / "golden" / "open_clip"
 PLAIN = {"embed_dim": 512, "vision_cfg": {"patch_size": 32}, "text_cfg": {}}
-
-close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
 
 
 @pytest.fixture
@@ -41,52 +31,15 @@ def folder(tmp_path) -> Path:
 
 
 def read(model: dict):
-    return open_clip.read_config(model, Compute(), "open_clip_config.json")
-
-
-def loss_and_gradients(checkpoint: Checkpoint, pixels, ids) -> tuple[float, dict[str, np.ndarray]]:
-    model = model_of(checkpoint)
-
-    @quick_jit
-    @jax.value_and_grad
-    def value(params, pixels, ids):
-        logits = model.apply({"params": params}, pixels, ids)
-        rows, columns = (jnp.diag(jax.nn.log_softmax(logits, axis)) for axis in (1, 0))
-        return -(rows.mean() + columns.mean()) / 2
-
-    loss, gradients = value(checkpoint.params, jnp.asarray(pixels), jnp.asarray(ids))
-    return float(loss), flatten_dict(jax.device_get(gradients), sep="/")
-
-
-def by_our_names(checkpoint: Checkpoint, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    named = Tensors({name: x.shape for name, x in tensors.items()}, tensors.__getitem__)
-    config = checkpoint.config
-    return flatten_dict(to_ours(rules(config), expected_shapes(config), named, "test"), sep="/")
-
-
-def assert_same_gradients(checkpoint: Checkpoint, pixels, ids, loss, gradients) -> None:
-    our_loss, ours = loss_and_gradients(checkpoint, pixels, ids)
-    close(our_loss, loss)
-    theirs = by_our_names(checkpoint, gradients)
-    assert set(ours) == set(theirs)
-    for name, gradient in ours.items():
-        close(gradient, theirs[name], err_msg=name)
+    return open_clip_config.read_config(model, Compute(), "open_clip_config.json")
 
 
 # ---- without OpenCLIP ----------------------------------------------------------------------------
 
 
 def test_golden_logits_and_gradients():
-    checkpoint = model_folders.load(GOLDEN)
+    checkpoint = assert_golden(GOLDEN)
     assert (checkpoint.family, checkpoint.config.layout) == ("clip", "open_clip")
-    prefix = "gradient/"
-    with np.load(GOLDEN / "expected.npz", allow_pickle=False) as file:
-        pixels, ids = file["in/pixels"], file["in/ids"]
-        out = run(checkpoint, pixels, ids)
-        for name in ("image", "text", "logits"):
-            close(out[name], file[f"out/{name}"], err_msg=name)
-        gradients = {n.removeprefix(prefix): file[n] for n in file.files if n.startswith(prefix)}
-        assert_same_gradients(checkpoint, pixels, ids, file["out/loss"], gradients)
 
 
 def test_round_trip_is_bit_exact_and_keeps_the_settings(folder, tmp_path):
@@ -145,9 +98,9 @@ def test_sizes_of_published_models():
     huge = read({"embed_dim": 1280, "quick_gelu": True, "vision_cfg": vision, "text_cfg": text})
     assert (huge.vision.heads, huge.vision.mlp_dim, huge.text.mlp_dim) == (16, 8192, 5120)
     assert {huge.vision.activation, huge.text.activation} == {"quick_gelu"}
-    assert read(open_clip.write_config(huge)) == huge
+    assert read(open_clip_config.write_config(huge)) == huge
     odd = replace(huge, vision=replace(huge.vision, width=1408, mlp_dim=6144))
-    assert int(1408 * open_clip.write_config(odd)["vision_cfg"]["mlp_ratio"]) == 6144
+    assert int(1408 * open_clip_config.write_config(odd)["vision_cfg"]["mlp_ratio"]) == 6144
     real_eos = {**PLAIN, "text_cfg": {"pool_type": "eos", "eos_id": 2, "vocab_size": 901629}}
     assert read(real_eos).eos_token_id == 2
 
@@ -212,40 +165,10 @@ def theirs():
 @pytest.mark.parametrize("case", ["gelu", "quick_gelu", "eos"])
 def test_logits_gradients_and_saving(theirs, case, tmp_path):
     config = theirs.CASES[case]
-    model = theirs.make(config, seed=0)
-    theirs.save(model, config, tmp_path / "theirs")
-    checkpoint = model_folders.load(tmp_path / "theirs")
-    pixels, ids = theirs.inputs(config, images=5, texts=7, seed=1)
-    expected, out = theirs.forward(model, pixels, ids), run(checkpoint, pixels, ids)
-    assert expected["logits"].std() > 1
-    for name in ("image", "text", "logits"):
-        close(out[name], expected[name], err_msg=name)
-    loss, gradients = theirs.loss_and_gradients(model, pixels, ids[:5])
-    assert_same_gradients(checkpoint, pixels, ids[:5], loss, gradients)
-
-    model_folders.save(tmp_path / "ours", checkpoint.config, checkpoint.params)
-    again = theirs.open_clip.create_model(f"local-dir:{tmp_path / 'ours'}").eval()
-    for name, array in theirs.state(model).items():
-        np.testing.assert_array_equal(theirs.state(again)[name], array, err_msg=name)
-    np.testing.assert_array_equal(theirs.forward(again, pixels, ids)["logits"], expected["logits"])
+    round_trip(theirs, theirs.make(config, seed=0), config, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ViT-B-32", "ViT-B-16-quickgelu"])
 def test_full_size(theirs, name, tmp_path):
-    config = theirs.open_clip.get_model_config(name)
-    theirs.torch.manual_seed(0)
-    model = theirs.open_clip.CLIP(**config).eval()
-    with theirs.torch.no_grad():
-        model.logit_scale.fill_(np.log(100.0))  # about the value of the published models
-    theirs.save(model, config, tmp_path)
-    rng = np.random.default_rng(1)
-    pixels = rng.uniform(-1, 1, (2, 224, 224, 3)).astype(np.float32)
-    ids = rng.integers(1, 49000, (3, 77)).astype(np.int32)
-    ids[:, 20] = 49407
-    out, expected = (
-        run(model_folders.load(tmp_path), pixels, ids),
-        theirs.forward(model, pixels, ids),
-    )
-    for key in ("image", "text", "logits"):
-        np.testing.assert_allclose(out[key], expected[key], rtol=0, atol=1e-4, err_msg=key)
+    full_size(theirs, name, tmp_path)

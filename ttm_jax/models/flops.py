@@ -1,21 +1,25 @@
 """Operations of a two-tower model, counted from its sizes: matrix products only."""
 
 from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.pe_core import PECoreConfig
 from ttm_jax.models.transformer import TowerConfig
 from ttm_jax.models.two_tower import TwoTowerConfig
 
 
 def forward_flops(config: TwoTowerConfig) -> tuple[int, int]:
     """To embed one image, and one caption of full length."""
-    is_clip = isinstance(config, CLIPConfig)
     vision, text = config.vision, config.text
-    patches = 2 * config.image_tokens * 3 * config.patch_size**2 * vision.width
-    image = patches + tower_flops(vision, config.image_tokens + is_clip, one_token=is_clip)
-    caption = tower_flops(text, config.text_length, one_token=True)
-    if not is_clip:
-        image += _pooling_flops(vision, config.image_tokens)
+    projection = 2 * vision.width * config.embed_dim
+    image = 2 * config.image_tokens * 3 * config.patch_size**2 * vision.width
+    if isinstance(config, PECoreConfig):
+        tokens = config.image_tokens + config.class_token
+        image += tower_flops(vision, tokens) + _pooling_flops(config.pool, tokens) + projection
+    elif isinstance(config, CLIPConfig):
+        image += tower_flops(vision, config.image_tokens + 1, one_token=True) + projection
     else:
-        image += 2 * vision.width * config.embed_dim
+        image += tower_flops(vision, config.image_tokens)
+        image += _pooling_flops(vision, config.image_tokens)
+    caption = tower_flops(text, config.text_length, one_token=True)
     return image, caption + 2 * text.width * config.embed_dim
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ttm_jax.models.attention import attend
 from ttm_jax.models.layer_stack import run_stack
+from ttm_jax.models.rotary import Turns, turn
 
 Remat = Literal["none", "dots", "block"]
 Activation = Literal["gelu_tanh", "gelu", "quick_gelu"]
@@ -121,14 +122,21 @@ class Attention(nn.Module):
         context: Float[Array, "b n w"],
         positions: Int[Array, "b q"] | None = None,
         keys: Bool[Array, "b n"] | None = None,
+        turns: Turns | None = None,
     ) -> Float[Array, "b q w"]:
-        """`positions` are those of the rows of `x`, for a causal tower; `keys` are not padding."""
+        """`positions` are those of the rows of `x`, for a causal tower; `keys` are not padding.
+
+        With `turns` (rotary positions), x and context are the same tokens.
+        """
         c = self.config
         sizes = (c.width, c.heads, c.head_dim)
         to_heads = partial(Linear, "bnw,whd->bhnd", sizes, c.compute)
+        query, key = to_heads(name="query")(x), to_heads(name="key")(context)
+        if turns is not None:
+            query, key = turn(query, turns), turn(key, turns)
         y = attend(
-            to_heads(name="query")(x),
-            to_heads(name="key")(context),
+            query,
+            key,
             to_heads(name="value")(context),
             causal=c.causal,
             positions=positions,
@@ -160,6 +168,7 @@ class Block(nn.Module):
         x: Float[Array, "b n w"],
         only: Int[Array, "b"] | None = None,
         keys: Bool[Array, "b n"] | None = None,
+        turns: Turns | None = None,
     ) -> Float[Array, "b q w"]:
         """With `only`, output only one position per row: exact, at a fraction of the cost.
 
@@ -173,7 +182,7 @@ class Block(nn.Module):
             rows, query = take_position(x, only), take_position(context, only)
             positions = only[:, None]
         attention = Attention(c, name="MultiHeadDotProductAttention_0")
-        x = rows + attention(query, context, positions, keys)
+        x = rows + attention(query, context, positions, keys, turns)
         return x + Mlp(c, name="MlpBlock_0")(layer_norm(c, "LayerNorm_1")(x))
 
 
@@ -193,11 +202,12 @@ class Encoder(nn.Module):
         only: Int[Array, "b"] | None = None,
         norm: bool = True,
         keys: Bool[Array, "b n"] | None = None,
+        turns: Turns | None = None,
     ) -> Float[Array, "b q w"]:
         """With `only`, the last block and the norm run at that position only: [B, 1, D].
 
         Without `norm` the output is that of the last block, for further blocks. `keys`, which are
-        what is no padding, do not go together with `only`.
+        what is no padding, and `turns`, rotary positions, do not go together with `only`.
         """
         c = self.config
         block = Block(c, parent=None)
@@ -205,7 +215,9 @@ class Encoder(nn.Module):
         if self.has_variable("lora", "encoderblock"):
             layers["lora"] = self.get_variable("lora", "encoderblock")
         apply: Any = block.apply
-        step = rematerialise(lambda x, layer: apply(layer, x, keys=keys), c.compute.remat)
+        step = rematerialise(
+            lambda x, layer: apply(layer, x, keys=keys, turns=turns), c.compute.remat
+        )
         if only is None:
             x, _ = jax.lax.scan(lambda x, layer: (step(x, layer), None), x, layers)
         else:

@@ -13,8 +13,10 @@ from flax.traverse_util import flatten_dict
 from ttm_jax.config import Family
 from ttm_jax.errors import InputError
 from ttm_jax.models.clip import CLIP, CLIPConfig
+from ttm_jax.models.pe_core import PECore, PECoreConfig
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute
+from ttm_jax.models.two_tower import TwoTower
 
 Shape = tuple[int, ...]
 Params = dict[str, Any]
@@ -51,6 +53,13 @@ def family_of(config: Config) -> Family:
     return "clip" if isinstance(config, CLIPConfig) else "siglip"
 
 
+def module_of(config: Config) -> TwoTower:
+    """The model that these sizes describe."""
+    if isinstance(config, SigLIPConfig):
+        return SigLIP(config)
+    return PECore(config) if isinstance(config, PECoreConfig) else CLIP(config)
+
+
 def check_sizes(config: Config, where: str) -> None:
     """Refuse sizes that no model has; those that the tensors contradict come out later."""
     for tower in (config.vision, config.text):
@@ -76,9 +85,8 @@ def expected_shapes(config: Config) -> dict[str, Shape]:
         vision=replace(config.vision, compute=DEFAULT_COMPUTE),
         text=replace(config.text, compute=DEFAULT_COMPUTE),
     )
-    model = CLIP(config) if isinstance(config, CLIPConfig) else SigLIP(config)
     variables = jax.eval_shape(
-        lambda: model.init(
+        lambda: module_of(config).init(
             jax.random.key(0),
             jnp.zeros((1, *config.image_shape)),
             jnp.zeros((1, config.text_length), jnp.int32),

@@ -1,10 +1,12 @@
 """Parameter names of others and ours: one table per kind of model, used in both directions.
 
 The names are those of transformers' SiglipModel, CLIPModel and Idefics3ForConditionalGeneration
-(Apache-2.0), including their spelling, and of OpenCLIP's CLIP (MIT).
+(Apache-2.0), including their spelling, and of OpenCLIP's CLIP (MIT) with timm's (Apache-2.0) for
+PE-Core.
 """
 
 from ttm_jax.models.clip import CLIPConfig
+from ttm_jax.models.pe_core import PECoreConfig
 from ttm_jax.weights.checkpoint_files import Config
 from ttm_jax.weights.tensor_layout import LAYER, Axes, Rule
 
@@ -52,6 +54,19 @@ _OPEN_CLIP_BLOCK = (
     ("mlp.c_fc", "MlpBlock_0/Dense_0", _LINEAR),
     ("mlp.c_proj", "MlpBlock_0/Dense_1", _LINEAR),
 )
+_TIMM_BLOCK = (
+    ("norm1", "LayerNorm_0", _NORM),
+    ("attn.proj", f"{_ATTENTION}/out", _FROM_HEADS),
+    ("norm2", "LayerNorm_1", _NORM),
+    ("mlp.fc1", "MlpBlock_0/Dense_0", _LINEAR),
+    ("mlp.fc2", "MlpBlock_0/Dense_1", _LINEAR),
+)
+_TIMM_POOL = (
+    ("proj", f"{_ATTENTION}/out", _FROM_HEADS),
+    ("norm", "LayerNorm_0", _NORM),
+    ("mlp.fc1", "MlpBlock_0/Dense_0", _LINEAR),
+    ("mlp.fc2", "MlpBlock_0/Dense_1", _LINEAR),
+)
 # Llama blocks; they have no biases.
 _DECODER_BLOCK = (
     ("input_layernorm", "RMSNorm_0", _NORM[:1]),
@@ -70,6 +85,8 @@ def rules(config: Config) -> list[Rule]:
     """The table for this model and the kind of its folder."""
     if not isinstance(config, CLIPConfig):
         return _siglip(CONV if config.max_patches == 0 else FLAT_CONV)
+    if isinstance(config, PECoreConfig):
+        return _pe_core(config.class_token)
     return _open_clip() if config.layout == "open_clip" else _clip()
 
 
@@ -79,7 +96,7 @@ def _siglip(patches: Axes) -> list[Rule]:
         *_towers(),
         *_layers("vision_model.embeddings.", "img/", (("patch_embedding", "embedding", conv),)),
         *_layers("vision_model.head.", "img/MAPHead_0/", _MAP_HEAD),
-        *_packed("vision_model.head.attention.", f"img/MAPHead_0/{_ATTENTION}/"),
+        *_packed("vision_model.head.attention.in_proj_", f"img/MAPHead_0/{_ATTENTION}/"),
         Rule("vision_model.head.probe", "img/MAPHead_0/probe", PROBE),
         *_layers("text_model.", "txt/", (("head", "head", _LINEAR),)),
         Rule("logit_scale", "t", VECTOR),
@@ -100,29 +117,60 @@ def _clip() -> list[Rule]:
 
 
 def _open_clip() -> list[Rule]:
-    image, text = "img/Transformer/", "txt/Encoder_0/"
+    image = "img/Transformer/"
     norms = (
         ("visual.ln_pre", "img/pre_norm", _NORM),
         ("visual.ln_post", f"{image}encoder_norm", _NORM),
-        ("ln_final", f"{text}encoder_norm", _NORM),
     )
-    blocks = (("visual.transformer", image), ("transformer", text))
     return [
-        rule
-        for theirs, ours in blocks
-        for rule in (
-            *_layers(f"{theirs}.resblocks.{LAYER}.", f"{ours}encoderblock/", _OPEN_CLIP_BLOCK),
-            *_packed(f"{theirs}.resblocks.{LAYER}.attn.", f"{ours}encoderblock/{_ATTENTION}/"),
-        )
-    ] + [
+        *_open_clip_blocks("visual.transformer", image),
         *_layers("", "", norms),
         Rule("visual.conv1.weight", "img/embedding/kernel", CONV),
         Rule("visual.class_embedding", "img/cls", CLASS_TOKEN),
         Rule("visual.positional_embedding", "img/pos_embedding", POSITIONS),
         Rule("visual.proj", "img/head/kernel", MATRIX),
-        Rule("token_embedding.weight", "txt/Embed_0/embedding", MATRIX),
-        Rule("positional_embedding", "txt/pos_embedding", POSITIONS),
-        Rule("text_projection", "txt/head/kernel", MATRIX),
+        *_open_clip_text(""),
+        Rule("logit_scale", "t", SCALAR),
+    ]
+
+
+def _open_clip_text(prefix: str) -> list[Rule]:
+    text = "txt/Encoder_0/"
+    return [
+        *_open_clip_blocks(f"{prefix}transformer", text),
+        *_layers("", "", ((f"{prefix}ln_final", f"{text}encoder_norm", _NORM),)),
+        Rule(f"{prefix}token_embedding.weight", "txt/Embed_0/embedding", MATRIX),
+        Rule(f"{prefix}positional_embedding", "txt/pos_embedding", POSITIONS),
+        Rule(f"{prefix}text_projection", "txt/head/kernel", MATRIX),
+    ]
+
+
+def _open_clip_blocks(theirs: str, ours: str) -> list[Rule]:
+    blocks, attention = f"{theirs}.resblocks.{LAYER}.", f"{ours}encoderblock/{_ATTENTION}/"
+    return [
+        *_layers(blocks, f"{ours}encoderblock/", _OPEN_CLIP_BLOCK),
+        *_packed(f"{blocks}attn.in_proj_", attention),
+    ]
+
+
+def _pe_core(class_token: bool) -> list[Rule]:
+    trunk, image, pool = "visual.trunk.", "img/Transformer/", f"img/MAPHead_0/{_ATTENTION}/"
+    norms = (("norm_pre", "img/pre_norm", _NORM), ("norm", f"{image}encoder_norm", _NORM))
+    query = (("q", "query", _TO_HEADS),)
+    blocks = f"{trunk}blocks.{LAYER}."
+    return [
+        *_layers(trunk, "", norms),
+        *_layers(blocks, f"{image}encoderblock/", _TIMM_BLOCK),
+        *_packed(f"{blocks}attn.qkv.", f"{image}encoderblock/{_ATTENTION}/"),
+        *_layers(f"{trunk}attn_pool.", pool, query),
+        *_packed(f"{trunk}attn_pool.kv.", pool, ("key", "value")),
+        *_layers(f"{trunk}attn_pool.", "img/MAPHead_0/", _TIMM_POOL),
+        Rule(f"{trunk}attn_pool.latent", "img/MAPHead_0/probe", PROBE),
+        Rule(f"{trunk}patch_embed.proj.weight", "img/embedding/kernel", CONV),
+        *([Rule(f"{trunk}cls_token", "img/cls", PROBE)] if class_token else []),
+        Rule(f"{trunk}pos_embed", "img/pos_embedding", PROBE),
+        *_layers(trunk, "img/", (("head", "head", _LINEAR),)),
+        *_open_clip_text("text."),
         Rule("logit_scale", "t", SCALAR),
     ]
 
@@ -171,10 +219,12 @@ def _layers(theirs: str, ours: str, table: tuple) -> list[Rule]:
     ]
 
 
-def _packed(theirs: str, ours: str) -> list[Rule]:
-    """torch.nn.MultiheadAttention packs query, key and value into one matrix and one vector."""
+def _packed(
+    theirs: str, ours: str, packed: tuple[str, ...] = ("query", "key", "value")
+) -> list[Rule]:
+    """Query, key and value as one matrix and one vector, as torch.nn.MultiheadAttention does."""
     return [
-        Rule(f"{theirs}in_proj_{name}", f"{ours}{layer}/{our_name}", axes, part)
-        for part, layer in enumerate(("query", "key", "value"))
+        Rule(f"{theirs}{name}", f"{ours}{layer}/{our_name}", axes, (part, len(packed)))
+        for part, layer in enumerate(packed)
         for name, our_name, axes in _TO_HEADS
     ]

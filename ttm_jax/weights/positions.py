@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Float
 
 from ttm_jax.errors import InputError
-from ttm_jax.models.clip import CLIPConfig
 from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.weights.checkpoint_files import Checkpoint
 
@@ -32,7 +31,7 @@ def at_image_size(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
     if new.patches == config.patches:  # e.g. 378 and 384 px with patches of 14
         return replace(checkpoint, config=new)
     positions = checkpoint.params["img"]["pos_embedding"][0]
-    first = 1 if isinstance(config, CLIPConfig) else 0  # the class token keeps its own position
+    first = len(positions) - config.patches  # the class token keeps its own position
     grid = resample(positions[first:], isqrt(new.patches))
     positions = np.concatenate([positions[:first], grid])[None]
     params = {**checkpoint.params, "img": {**checkpoint.params["img"], "pos_embedding": positions}}

@@ -33,13 +33,14 @@ class Rule:
 
     `axes[k]` are our axes that, flattened together, form axis k of theirs; our axes that are not
     named have size 1. With a layer number in `theirs`, our array has an additional leading axis,
-    the layer. With `part`, ours is that third of their rows (PyTorch packs query, key and value).
+    the layer. With `part`, ours is one of so many equal parts of their rows: (0, 3) is the first
+    third (PyTorch packs query, key and value).
     """
 
     theirs: str
     ours: str
     axes: Axes
-    part: int | None = None
+    part: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,9 @@ class Slot:
     def _rows(self) -> slice | EllipsisType:
         if self.rule.part is None:
             return ...
-        rows = self.shape[0] // 3
-        return slice(self.rule.part * rows, (self.rule.part + 1) * rows)
+        part, parts = self.rule.part
+        rows = self.shape[0] // parts
+        return slice(part * rows, (part + 1) * rows)
 
 
 def expand(rules: list[Rule], shapes: dict[str, Shape]) -> list[Slot]:
@@ -97,7 +99,7 @@ def expand(rules: list[Rule], shapes: dict[str, Shape]) -> list[Slot]:
         block = shapes[rule.ours][1:] if stacked else shapes[rule.ours]
         shape = _joined(rule.axes, block)
         if rule.part is not None:
-            shape = (3 * shape[0], *shape[1:])
+            shape = (rule.part[1] * shape[0], *shape[1:])
         for layer in range(shapes[rule.ours][0]) if stacked else [None]:
             name = rule.theirs.replace(LAYER, str(layer))
             slots.append(Slot(name, shape, rule.ours, layer, block, rule))

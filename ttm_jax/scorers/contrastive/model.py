@@ -22,14 +22,15 @@ from ttm_jax.inputs.preprocess import ImageSource
 from ttm_jax.inputs.tokenize import CaptionTokenizer
 from ttm_jax.matching.caption_prior import CaptionTotals
 from ttm_jax.matching.large.embeddings import Embeddings
-from ttm_jax.models.clip import CLIP, CLIPConfig, eos_position
+from ttm_jax.models.clip import CLIPConfig, eos_position
 from ttm_jax.models.own import OwnTowers
-from ttm_jax.models.siglip import SigLIP, SigLIPConfig
+from ttm_jax.models.siglip import SigLIPConfig
 from ttm_jax.models.transformer import Compute
 from ttm_jax.models.two_tower import TwoTower, TwoTowerConfig
 from ttm_jax.scorers.contrastive.pixels import Processor, to_float
 from ttm_jax.training.sharding import replicated, round_up, shard_batch
 from ttm_jax.training.trainable import Params, present
+from ttm_jax.weights.checkpoint_files import module_of
 
 if TYPE_CHECKING:
     from ttm_jax.scorers.contrastive.task import ContrastiveTask
@@ -60,10 +61,8 @@ class ContrastiveModel:
 
     @property
     def module(self) -> TwoTower | OwnTowers:
-        if isinstance(self.config, SigLIPConfig):
-            return SigLIP(self.config)
-        assert isinstance(self.config, CLIPConfig)
-        return CLIP(self.config)
+        assert isinstance(self.config, SigLIPConfig | CLIPConfig)
+        return module_of(self.config)
 
     def with_compute(self, compute: Compute) -> "ContrastiveModel":
         """The same model computing in another dtype, precision or memory regime."""
