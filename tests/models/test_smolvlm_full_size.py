@@ -1,4 +1,4 @@
-"""SmolVLM-256M at full size with random weights, compared with transformers' PyTorch model."""
+"""SmolVLM-256M and SmolVLM2-256M, of the same sizes, with random weights beside transformers."""
 
 import json
 
@@ -23,17 +23,20 @@ def picture(width: int, height: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_full_size(tmp_path):
+@pytest.mark.parametrize("kind", ["Idefics3", "SmolVLM"])
+def test_full_size(tmp_path, kind):
     """Logits agree to 1e-3 for an image in one tile, and for one in 1 x 4 tiles plus the whole."""
     torch = pytest.importorskip("torch")
-    from transformers import Idefics3Config, Idefics3ForConditionalGeneration
+    import transformers
 
     folder = unpack(tmp_path)
-    fields = json.loads((folder / "config.json").read_text())
+    file = folder / "config.json"
+    fields = json.loads(file.read_text().replace("idefics3", kind.lower()))
+    file.write_text(json.dumps(fields))
     torch.manual_seed(0)
-    config = Idefics3Config.from_pretrained(folder)
+    config = getattr(transformers, f"{kind}Config").from_pretrained(folder)
     config.dtype = torch.float32
-    theirs = Idefics3ForConditionalGeneration(config).eval().float()
+    theirs = getattr(transformers, f"{kind}ForConditionalGeneration")(config).eval().float()
     weights = {name: tensor.numpy() for name, tensor in theirs.state_dict().items()}
     tensors = Tensors({name: x.shape for name, x in weights.items()}, weights.__getitem__)
     ours, params = idefics3.convert(fields, tensors, "random")
