@@ -67,7 +67,9 @@ def jax_parts(folder: str, data: Data) -> Parts:
     from ttm_jax.scorers.contrastive.model import default_batch_size, encode
 
     model = ttm_jax.load_model(folder)
-    variables = {"params": jax.tree.map(jnp.asarray, model.params)}
+    # As the package does it: on the CPU, leaves are read where they were loaded.
+    device = jax.devices()[0]
+    variables = {"params": jax.tree.map(partial(jax.device_put, device=device), model.params)}
     pixels, ids = data.arrays("2x2")
     pools = {"image": jnp.asarray(pixels), "text": jnp.asarray(model.shorten(ids))}
 
