@@ -68,7 +68,7 @@ def prepare(folder: Path, quick: bool) -> Mapping[str, str]:
 def our_words(subject: str, run: str) -> list[str]:
     command = ["-m", "ttm_jax.cli.main"]
     if subject == "demo":
-        return [*command, "demo", "--out", run]
+        return [*command, "demo", "--run-dir", run]
     own = ["--model", subject, "--data", "data", "--out", run]
     one_step = ["--iterations", "1", "--epochs", "1", "--coverage", "1", "--lr", "1e-5"]
     return [*command, "adapt", *own, *one_step]
