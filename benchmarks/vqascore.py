@@ -11,6 +11,7 @@ start from tiles and token ids in memory, use float32, and must agree.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,13 +109,14 @@ class Data:
 
 def _load(folder: str) -> tuple[Any, Any]:
     import jax
-    import jax.numpy as jnp
 
     from ttm_jax.models.smolvlm import SmolVLM
     from ttm_jax.weights import idefics3
 
     config, params = idefics3.load(folder)
-    return SmolVLM(config), {"params": jax.tree.map(jnp.asarray, params)}
+    # As the package does it: on the CPU, leaves are read where they were loaded.
+    place = partial(jax.device_put, device=jax.devices()[0])
+    return SmolVLM(config), {"params": jax.tree.map(place, params)}
 
 
 def shared_parts(folder: str, data: Data) -> Parts:
