@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ttm_jax.data.world import TrainingText, training_captions
 from ttm_jax.data.world.training import training_scene
 from ttm_jax.files import read_json
+from ttm_jax.inputs.clean_text import canonical_siglip
 from ttm_jax.load import load_model
 from ttm_jax.small.batches import find_albums
 from ttm_jax.small.ngrams import find_ngrams, label, ngrams
@@ -20,6 +22,7 @@ from ttm_jax.small.positions import learn_positions
 from ttm_jax.small.pretrain import curve, make_module, pretrain, write_folder_files
 from ttm_jax.small.recipe import RECIPES, Recipe, Stage
 from ttm_jax.small.stages import learn_to_read, learn_together, learn_words
+from ttm_jax.small.tokenizers import count_pieces, write_siglip_tokenizer
 
 SCENES = [training_scene(0, number) for number in range(1500)]
 ALBUMS = find_albums(SCENES, 3)
@@ -143,6 +146,25 @@ def test_each_stage_changes_what_it_should(small, tmp_path):
 
 def same(a, b) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
+
+
+def test_siglips_pieces_are_words_whatever_sentencepiece_is_installed(tmp_path):
+    """Nothing is learned by sentencepiece, and the order of the captions does not matter."""
+    captions = training_captions(0, 300)
+    for name, texts in (("one", captions), ("two", captions[::-1])):
+        (tmp_path / name).mkdir()
+        write_siglip_tokenizer(tmp_path / name, texts, 20, vocabulary=256)
+    files = [tmp_path / name / "spiece.model" for name in ("one", "two")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(files[0]))
+    for text in map(canonical_siglip, captions):
+        assert pieces.encode(text, out_type=str) == ["\u2581" + word for word in text.split()]
+    assert pieces.encode("giraffe", out_type=str) == ["\u2581", *"giraffe"]
+    assert pieces.encode("starred", out_type=str) == ["\u2581star", *"red"]
+    assert (pieces.pad_id(), pieces.eos_id(), pieces.unk_id(), pieces.bos_id()) == (0, 1, 2, -1)
+    few = count_pieces(captions, 40)
+    assert len(few) == 40
+    assert few[0][0] == "\u2581a"  # the most frequent word
 
 
 @pytest.mark.slow

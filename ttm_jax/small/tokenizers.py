@@ -3,41 +3,45 @@
 Both tokenizers are learned only from the training captions and are deterministic.
 """
 
-import io
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ttm_jax.files import write_atomic, write_json, write_text
+from ttm_jax.inputs.clean_text import canonical_siglip
 
 START, END = "<|startoftext|>", "<|endoftext|>"
+_SPACE = "\u2581"  # as sentencepiece writes it
 
 
 def write_siglip_tokenizer(
     folder: Path, captions: Iterable[str], length: int, vocabulary: int
 ) -> None:
-    """Write a sentencepiece model with SigLIP's conventions: `</s>` = 1 ends and pads."""
-    import sentencepiece
+    """Write a sentencepiece model with SigLIP's conventions: `</s>` = 1 ends and pads.
 
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sorted(set(captions))),
-        model_writer=model,
-        model_type="unigram",
-        vocab_size=vocabulary,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
-        pad_piece="<pad>",
-        eos_piece="</s>",
-        hard_vocab_limit=False,
-        num_threads=1,
-        minloglevel=2,
-    )
-    write_atomic(folder / "spiece.model", lambda file: file.write(model.getvalue()))
+    Its pieces are counted here: what sentencepiece learns from the same captions depends on its
+    version (118 pieces with 0.2.3, 211 with 0.2.2).
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto: Any = sentencepiece_model_pb2  # its classes are made at run time
+    kinds, model = proto.ModelProto.SentencePiece, proto.ModelProto()
+    special = (("<pad>", kinds.CONTROL), ("</s>", kinds.CONTROL), ("<unk>", kinds.UNKNOWN))
+    for piece, kind in special:
+        model.pieces.add(piece=piece, score=0.0, type=kind)
+    for piece, score in count_pieces(captions, vocabulary - len(special)):
+        model.pieces.add(piece=piece, score=score, type=kinds.NORMAL)
+    spec = model.trainer_spec
+    spec.model_type, spec.vocab_size = proto.TrainerSpec.UNIGRAM, len(model.pieces)
+    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = 0, 1, 2, -1
+    spec.pad_piece, spec.eos_piece = "<pad>", "</s>"
+    model.normalizer_spec.name = "identity"
+    content = model.SerializeToString(deterministic=True)
+    write_atomic(folder / "spiece.model", lambda file: file.write(content))
     settings = {
         "tokenizer_class": "SiglipTokenizer",
         "model_max_length": length,
@@ -46,6 +50,20 @@ def write_siglip_tokenizer(
         "unk_token": "<unk>",
     }
     write_json(folder / "tokenizer_config.json", settings)
+
+
+def count_pieces(captions: Iterable[str], limit: int) -> list[tuple[str, float]]:
+    """Letters and the most frequent words, with their log-frequencies; ties alphabetically.
+
+    A known word is one piece. Letters cost more than any word, so they spell only what is unknown.
+    """
+    words = Counter(word for text in captions for word in canonical_siglip(text).split())
+    letters = sorted({_SPACE, *"".join(words)})
+    common = sorted(words, key=lambda word: (-words[word], word))[: limit - len(letters)]
+    total = sum(words.values())
+    scores = [(_SPACE + word, math.log(words[word] / total)) for word in common]
+    rarest = min(score for _, score in scores)
+    return scores + [(letter, rarest - 1) for letter in letters]
 
 
 def write_clip_tokenizer(folder: Path, captions: Iterable[str], length: int, merges: int) -> None:
