@@ -8,6 +8,7 @@ import zlib
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
@@ -62,6 +63,13 @@ def put(tree: Any, sharding: Any, what: str = "arrays") -> Any:
     if isinstance(sharding, NamedSharding):
         return jax.tree.map(lambda x: _put_part(x, sharding), tree)
     return jax.tree.map(_put_part, tree, sharding)
+
+
+def copy(x: jax.Array) -> jax.Array:
+    """The same values in memory that nobody else holds; on one host, nothing is compiled."""
+    if this_host.count() > 1:
+        return jnp.copy(x)
+    return jax.device_put(x, x.sharding, may_alias=False)
 
 
 def _put_part(x: Any, where: NamedSharding) -> jax.Array:

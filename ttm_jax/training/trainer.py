@@ -83,12 +83,11 @@ class Trainer:
         for path in list(given):
             leaf = given.pop(path) if consume else given[path]
             # The loop gives its input away: work on a copy that nobody else holds.
-            trained[path] = jnp.copy(sharding.put(leaf, where[path], f"parameter {path}"))
+            trained[path] = sharding.copy(sharding.put(leaf, where[path], f"parameter {path}"))
         shapes = jax.eval_shape(self.optimizer.init, trained)
-        zeros = jax.tree.map(
-            lambda x, where: jnp.zeros(x.shape, x.dtype, device=where), shapes, place(shapes)
-        )
-        return TrainState(trained, zeros)
+        # One program for all: compiling one for each shape would take longer.
+        zeros = jax.jit(partial(_zeros_like, shapes), out_shardings=place(shapes))
+        return TrainState(trained, zeros())
 
     def reset(self, state: TrainState) -> TrainState:
         """The same parameters with moments and step count at zero; the old ones are given away."""
