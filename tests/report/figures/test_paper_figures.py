@@ -194,7 +194,7 @@ class TestMeasured:
         from ttm_jax.cli.figures import main
 
         measured(tmp_path, "clip_b16", FOUR)
-        main([str(tmp_path / "ablation_metrics"), "-o", str(tmp_path / "out")])
+        main([str(tmp_path / "ablation_metrics"), "--out", str(tmp_path / "out")])
         assert (tmp_path / "out" / "figure_4_analyses.png").exists()
         assert "not drawn, figure_1_main" in capsys.readouterr().out
 
