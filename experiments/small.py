@@ -19,6 +19,7 @@ from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import Switch, given, option, parse
 from ttm_jax.config import Schedule
 from ttm_jax.hosts.join import Hosts, join
+from ttm_jax.runs.trackers import check_trackers
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Args:
 def main() -> None:
     args = parse(Args, sys.argv[1:], "python -m experiments.small", __doc__)
     check_seeds(args.seeds)
+    check_trackers(tensorboard=args.tensorboard, wandb=args.wandb)
     check_at_least("--groups", args.groups)
     check_at_least("--iterations", args.iterations)
     check_at_least("--epochs", args.epochs)

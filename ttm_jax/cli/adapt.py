@@ -27,6 +27,7 @@ from ttm_jax.errors import InputError
 from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.inputs.model_advice import Advice
 from ttm_jax.report.dataset_line import describe
+from ttm_jax.runs.trackers import check_trackers
 
 if TYPE_CHECKING:
     from ttm_jax.engine.result import TTMResult
@@ -127,6 +128,7 @@ def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
     check_device(args.device, dry_run=args.dry_run)
+    check_trackers(tensorboard=args.tensorboard, wandb=args.wandb)
     join(args.hosts)
     if args.out is not None:
         args = replace(args, out=working_folder(args.out))
