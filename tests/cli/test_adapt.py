@@ -424,10 +424,10 @@ def test_names_in_a_description_are_text():
 
 
 def test_a_tracker_without_its_package_is_refused_before_the_model_is_loaded(
-    command,
+    command,  # noqa: F811
     folders,
     tmp_path,
-    monkeypatch,  # noqa: F811
+    monkeypatch,
 ):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     done = command(
