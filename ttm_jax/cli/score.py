@@ -31,7 +31,7 @@ class Args:
     images: tuple[Path, ...]
     """Image files, or folders of them."""
     model: str
-    """small-siglip, a hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
+    """Hub id (google/siglip-base-patch16-224), folder, .npz, run, or small-siglip (drawings)."""
     captions: tuple[str, ...] = ()
     """Captions, each in quotes."""
     captions_file: Annotated[Path | None, option("PATH")] = None
