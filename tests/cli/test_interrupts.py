@@ -61,6 +61,25 @@ def work():
 
 run(work)
 """
+# A module that answers any failure of its own imports with another error, as extensions do.
+IMPORTING = """
+import sys
+from pathlib import Path
+from ttm_jax.cli.exit_codes import run
+
+folder = Path(PLACE)
+(folder / "inner.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+(folder / "outer.py").write_text(
+    "try:\\n    import inner\\nexcept BaseException:\\n    raise ImportError('broken')"
+)
+sys.path.insert(0, str(folder))
+
+def work():
+    print("ready", flush=True)
+    import outer
+
+run(work)
+"""
 # A farewell that would not end well, as JAX's does not while XLA still compiles.
 FAREWELL = """
 import atexit, os, signal
@@ -138,9 +157,19 @@ def test_an_exception_that_python_drops_is_raised_again(start):
 
 def test_nothing_is_torn_down(start):
     process = start(FAREWELL)
-    out, said = process.communicate(timeout=300)
-    first, second = said.splitlines()
+    out = process.stdout.read()  # what came together with "ready", too
+    first, second = process.stderr.read().splitlines()
+    process.wait(timeout=300)
     assert first.startswith("stopping")
     assert second == "stopped"
     assert out == "not flushed yet"
+    assert process.returncode == 130
+
+
+def test_inside_an_import(start, tmp_path):
+    process = start(IMPORTING.replace("PLACE", repr(str(tmp_path))))
+    _, said = process.communicate(timeout=300)
+    first, second = said.splitlines()
+    assert first.startswith("stopping")
+    assert second == "stopped"
     assert process.returncode == 130

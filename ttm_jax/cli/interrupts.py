@@ -13,7 +13,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
+from ttm_jax.hosts import shutdown
 from ttm_jax.runs.signals import nothing_to_lose
 
 PATIENCE = 3.0  # seconds for the main thread to end by itself
@@ -53,6 +56,9 @@ class _Watch:
         self._before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         self._hook_before = sys.unraisablehook
         sys.unraisablehook = self._ask_again_if_swallowed
+        self._handler_before = signal.getsignal(signal.SIGINT)
+        if self._handler_before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         self._thread.start()
         _watching.append(self)
 
@@ -60,6 +66,8 @@ class _Watch:
         self._over.set()
         _watching.remove(self)
         sys.unraisablehook = self._hook_before
+        if signal.getsignal(signal.SIGINT) is _interrupt:
+            signal.signal(signal.SIGINT, self._handler_before)
         signal.set_wakeup_fd(self._before)
         os.close(self._writing)  # the watcher reads the end of the pipe
         self._thread.join()
@@ -105,6 +113,24 @@ class _Watch:
 
 
 _watching: list[_Watch] = []
+
+
+def stop() -> NoReturn:
+    """End the process and say so; in a pod, to the other hosts too."""
+    acknowledge()
+    shutdown.leave_at_once(shutdown.refuse("stopped", 130))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt as Python does, but not inside an import.
+
+    Extensions turn an import that fails into errors of their own, or end in an endless recursion.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            stop()
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _main_thread() -> int:

@@ -3,7 +3,7 @@
 import os
 import sys
 import traceback
-from typing import Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ def crash(error: BaseException) -> None:
     leave_at_once(1)
 
 
-def leave_at_once(code: int) -> None:
+def leave_at_once(code: int) -> NoReturn:
     """Without JAX's own farewell.
 
     It waits for hosts that are gone, and it crashes while XLA compiles in a thread of its own.
