@@ -32,7 +32,7 @@ class Args:
     """Image files, or folders of them."""
     model: str
     """Hub id (google/siglip-base-patch16-224), folder, .npz, run, or small-siglip (drawings)."""
-    captions: tuple[str, ...] = ()
+    captions: Annotated[tuple[str, ...], option("TEXT [TEXT ...]")] = ()
     """Captions, each in quotes; or a file of them, as for --captions-file."""
     captions_file: Annotated[Path | None, option("PATH")] = None
     """One caption per line (.txt), or a table with a column `caption` (.csv, .tsv, .parquet)."""
