@@ -26,6 +26,7 @@ from ttm_jax.engine.recommended_settings import own_data_config, rate_is_known, 
 from ttm_jax.errors import InputError
 from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.inputs.model_advice import Advice
+from ttm_jax.plain_text import for_reading
 from ttm_jax.report.dataset_line import describe
 from ttm_jax.runs.trackers import check_trackers
 
@@ -188,7 +189,7 @@ def sentence_before_training(
 def say(args: Args, *lines: str) -> None:
     if not args.quiet:
         for line in lines:
-            print(line, file=sys.stderr, flush=True)
+            print(for_reading(line, sys.stderr.isatty()), file=sys.stderr, flush=True)
 
 
 def settings(args: Args, data: OwnData, advice: Advice, *, generative: bool) -> TTMConfig:
