@@ -10,6 +10,7 @@ from ttm_jax.cli.options import Switch, option
 from ttm_jax.config import Dtype, Placement, Precision
 from ttm_jax.engine.devices import check_device
 from ttm_jax.hosts.join import Hosts, join
+from ttm_jax.runs.trackers import check_trackers
 
 Exif = Literal["on", "off", "as-published"]
 
@@ -88,6 +89,7 @@ def check(flags: Flags) -> None:
     """Refuse values that are wrong for every experiment, before anything is loaded."""
     check_seeds(flags.seeds)
     check_device(flags.device, dry_run=flags.dry_run)
+    check_trackers(tensorboard=flags.tensorboard, wandb=flags.wandb)
     check_at_least("--limit", flags.limit)
     check_at_least("--iterations", flags.iterations)
     check_at_least("--epochs", flags.epochs)

@@ -153,10 +153,12 @@ def show_outlooks(plans: Sequence[Plan]) -> None:
             models = {plan.source: load_model(plan.source)}
         config, model = plan.config, models[plan.source]
         seeds = len(plan.flags.seeds)
-        print(f"{plan.experiment.name} {plan.arm.label}: {seeds} x the following, in {plan.folder}")
+        count = "1 seed" if seeds == 1 else f"{seeds} seeds"
+        print(f"{plan.experiment.name} {plan.arm.label}: {count}, in {plan.folder}")
         found = estimate(model, data.dataset, config)
         there = elsewhere(plan.flags.device, model, data.dataset, config, found, seeds)
-        print(outlook_text(data.dataset, plan.source, config, found, elsewhere=there), flush=True)
+        text = outlook_text(data.dataset, plan.source, config, found, seeds, elsewhere=there)
+        print(text, flush=True)
         note = plan.note(data)
         print(f"not compared with the paper: {note}\n" if note else "")
 

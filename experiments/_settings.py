@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments._flags import Flags
-from ttm_jax.config import Memory, TTMConfig
+from ttm_jax.config import Matching, Memory, TTMConfig
 from ttm_jax.errors import InputError
 from ttm_jax.files import read_json
 
@@ -23,19 +23,24 @@ _OF_SCORES = ("dtype", "precision", "exif")
 def apply_flags(config: TTMConfig, flags: Flags) -> TTMConfig:
     """`config` is what the run would have without flags."""
     if flags.config is not None:
-        saved = read_config(flags.config)
-        if saved.matching != config.matching:
-            raise InputError(
-                f"--config {flags.config} is of {saved.matching} matching; this experiment has "
-                f"{config.matching} matching"
-            )
-        config = saved
+        config = saved_config(flags.config, config.matching)
     changes: dict[str, Any] = {
         name: getattr(flags, name) for name in _FIELDS if getattr(flags, name) is not None
     }
     if flags.keep_opt_state is not None:
         changes["keep_opt_state"] = flags.keep_opt_state == "on"
     return replace(config, **changes)
+
+
+def saved_config(path: Path, matching: Matching) -> TTMConfig:
+    """The settings of an earlier run that matched in the same way."""
+    saved = read_config(path)
+    if saved.matching != matching:
+        raise InputError(
+            f"--config {path} is of {saved.matching} matching; this experiment has {matching} "
+            "matching"
+        )
+    return saved
 
 
 def read_config(path: Path) -> TTMConfig:

@@ -19,7 +19,7 @@ some differ; 2: none differs, but something could not be scored.
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from configs.experiments import EXPERIMENTS, GPT, WHERE
 from experiments._checks import check_names
@@ -27,7 +27,7 @@ from experiments._flags import Flags, check, root_of, start
 from experiments._paper import Plan, make_plans, run_plans, show_outlooks
 from ttm_jax.bucket_storage import shown
 from ttm_jax.cli.exit_codes import run
-from ttm_jax.cli.options import Switch, parse
+from ttm_jax.cli.options import Switch, option, parse
 from ttm_jax.data.paper import paper_results
 from ttm_jax.errors import InputError
 
@@ -46,7 +46,7 @@ class Args(Flags):
         "iterations",
     )  # fmt: skip
     """Tables, by their names in ttm_jax/data/paper/results.csv; the default is all."""
-    rows: tuple[str, ...] = ()
+    rows: Annotated[tuple[str, ...], option("NAME [NAME ...]", "all")] = ()
     """Only these experiments of the tables (names from `python -m experiments`)."""
     check: Switch = False
     """Compare the published counts without training, and look for the reason where one differs."""

@@ -7,7 +7,7 @@ from hostile import TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttm_jax.plain_text import one_line
+from ttm_jax.plain_text import for_reading, one_line
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,12 @@ def test_any_text(text):
 def test_hostile_text(text):
     assert len(one_line(text).splitlines()) == 1
     assert one_line(text).isprintable()
+
+
+def test_running_text_fits_a_terminal_and_is_one_line_elsewhere(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "drawings of shapes; use google/siglip-base-patch16-224-and-a-long-name for others"
+    lines = for_reading(text, True).splitlines()
+    assert " ".join(lines) == text  # no word is broken
+    assert [len(line) > 40 for line in lines] == [False, True, False]
+    assert for_reading(text, False) == text

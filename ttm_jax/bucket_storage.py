@@ -212,7 +212,7 @@ def _open(address: str) -> tuple[Any, str]:
 
         system, root = fsspec.core.url_to_fs(address)
     except (ImportError, ValueError) as error:  # no driver, or no such protocol
-        extra = " (pip install 'ttm_jax[gcs]')" if address.startswith("gs://") else ""
+        extra = " (pip install gcsfs, the extra `gcs`)" if address.startswith("gs://") else ""
         raise InputError(f"{address} cannot be opened: {_line(error)}{extra}") from error
     return system, root.rstrip("/")
 

@@ -6,6 +6,8 @@ become visible escapes (`\\x1b`), and everything else stays as it is.
 """
 
 import re
+import shutil
+import textwrap
 from typing import Any
 
 # Control characters, line and paragraph separators, marks that change the direction of writing, and
@@ -18,6 +20,14 @@ _UNSAFE = re.compile(
 def one_line(text: str) -> str:
     """The text without control characters, all on one line."""
     return _UNSAFE.sub(_escape, text)
+
+
+def for_reading(text: str, terminal: bool) -> str:
+    """Running text with lines that fit the terminal; unchanged for a file or a pipe."""
+    if not terminal:
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def rich_text(text: str) -> Any:

@@ -421,3 +421,20 @@ def test_names_in_a_description_are_text():
     assert describe(dataset, TTMConfig()) == (
         "a\\x1b[31m\\nb: 1 group (1 of 1x2), 1 image and 2 captions in all, truth known"
     )
+
+
+def test_a_tracker_without_its_package_is_refused_before_the_model_is_loaded(
+    command,  # noqa: F811
+    folders,
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    done = command(
+        "adapt", "--model", "no_such_model", "--data", folders["lists"], "--out", tmp_path / "out",
+        "--tensorboard",
+    )  # fmt: skip
+    assert done.code == 2
+    assert done.err == (
+        "error: TensorBoard needs a package: pip install tensorboardX (the extra `tensorboard`)\n"
+    )

@@ -156,6 +156,22 @@ def test_one_that_fails_does_not_keep_the_others_from_coming(server, origin, roo
     assert len(lines) == 2
 
 
+def test_variants_that_fail_for_the_same_reason_say_it_once(tmp_path):
+    for flags in (("--check",), ("--sources.drive", "http://127.0.0.1:9")):
+        lines = _run("whatsup", "--data-dir", str(tmp_path), *flags).stderr.splitlines()
+        assert lines[0].startswith("error: whatsup_a: ")
+        assert "the same" not in lines[0]
+        assert lines[1].startswith("error: whatsup_b: the same as for whatsup_a; ")
+        assert len(lines) == 6 + 1
+
+
+def test_check_before_anything_was_downloaded_says_how_to(tmp_path):
+    asked = _run("mmvp_vlm", "--check", "--data-dir", str(tmp_path))
+    where = tmp_path / "mmvp_vlm"
+    assert asked.stderr == f"error: mmvp_vlm: {where} does not exist; fetch it: ttm data mmvp_vlm\n"
+    assert (asked.returncode, asked.stdout) == (2, "")
+
+
 def _run(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "ttm_jax.cli.main", "data", *arguments],

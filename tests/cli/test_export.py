@@ -8,6 +8,7 @@ import pytest
 from flax.traverse_util import flatten_dict
 from tiny import tiny_dataset, tiny_model
 
+from ttm_jax.cli.export import main
 from ttm_jax.config import TTMConfig
 from ttm_jax.engine.seeds import run_seeds
 from ttm_jax.engine.ttm import run_ttm
@@ -130,3 +131,14 @@ def test_pushing_one_file_is_refused_before_anything_is_written(experiment, tmp_
     with pytest.raises(InputError, match="uploads a folder"):
         main([str(root / "run"), str(tmp_path / "x.npz"), "--push", "some/model"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_name_the_folder_is_beside_the_run(experiment, monkeypatch, capsys):
+    root, result = experiment
+    main([str(root / "run")])
+    assert capsys.readouterr().out == f"{root / 'run_model'}\n"
+    assert_equal(load_model(root / "run_model").params, result.model.params)
+    (root / "run_model").rename(root / "moved")
+    monkeypatch.chdir(root / "run")
+    main(["."])
+    assert capsys.readouterr().out == f"{root / 'run_model'}\n"

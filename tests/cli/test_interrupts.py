@@ -42,6 +42,57 @@ def work():
 
 run(work)
 """
+# The exception is raised where Python drops it, as in JAX's callback of the garbage collector.
+SWALLOWED = """
+import signal, threading
+from ttm_jax.cli import interrupts
+from ttm_jax.cli.exit_codes import run
+
+interrupts.PATIENCE = 3600.0
+
+class Swallows:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def work():
+    print("ready", flush=True)
+    Swallows()
+    threading.Event().wait()
+
+run(work)
+"""
+# A module that answers any failure of its own imports with another error, as extensions do.
+IMPORTING = """
+import sys
+from pathlib import Path
+from ttm_jax.cli.exit_codes import run
+
+folder = Path(PLACE)
+(folder / "inner.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+(folder / "outer.py").write_text(
+    "try:\\n    import inner\\nexcept BaseException:\\n    raise ImportError('broken')"
+)
+sys.path.insert(0, str(folder))
+
+def work():
+    print("ready", flush=True)
+    import outer
+
+run(work)
+"""
+# A farewell that would not end well, as JAX's does not while XLA still compiles.
+FAREWELL = """
+import atexit, os, signal
+from ttm_jax.cli.exit_codes import run
+
+def work():
+    atexit.register(os._exit, 99)
+    print("ready", flush=True)
+    print("not flushed yet", end="")
+    signal.raise_signal(signal.SIGINT)
+
+run(work)
+"""
 
 
 @pytest.fixture
@@ -93,3 +144,32 @@ def test_steps_that_would_be_lost_are_saved_first(start):
     assert out == "saved\n"
     assert "stopped by SIGINT" in err
     assert process.returncode == 128 + signal.SIGINT
+
+
+def test_an_exception_that_python_drops_is_raised_again(start):
+    process = start(SWALLOWED)
+    _, said = process.communicate(timeout=300)
+    first, second = said.splitlines()
+    assert first.startswith("stopping")
+    assert second == "stopped"
+    assert process.returncode == 130
+
+
+def test_nothing_is_torn_down(start):
+    process = start(FAREWELL)
+    out = process.stdout.read()  # what came together with "ready", too
+    first, second = process.stderr.read().splitlines()
+    process.wait(timeout=300)
+    assert first.startswith("stopping")
+    assert second == "stopped"
+    assert out == "not flushed yet"
+    assert process.returncode == 130
+
+
+def test_inside_an_import(start, tmp_path):
+    process = start(IMPORTING.replace("PLACE", repr(str(tmp_path))))
+    _, said = process.communicate(timeout=300)
+    first, second = said.splitlines()
+    assert first.startswith("stopping")
+    assert second == "stopped"
+    assert process.returncode == 130

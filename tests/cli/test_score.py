@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from ttm_jax.cli import evaluate, score
+from ttm_jax.data.caption_tables import is_table_name
+from ttm_jax.errors import InputError
 
 WORDS = ("a red circle", "a blue square", "a green star")
 
@@ -45,3 +47,15 @@ def test_what_a_folder_means_for_evaluate(photos, capsys):
     score.main(["--model", "small-siglip", "--images", *listed, "--captions", *WORDS,
                 "--out", "x.npz"])  # fmt: skip
     assert metrics(capsys)["global_match"]["of"] == 3
+
+
+def test_a_file_of_captions_where_captions_are_expected(photos, capsys):
+    """What `ttm adapt --captions` takes is not scored as a caption with the name of a file."""
+    (photos.parent / "words.txt").write_text("\n".join(WORDS))
+    args = ["--model", "small-siglip", "--images", str(photos), "--captions"]
+    score.main([*args, "words.txt", "--json"])
+    assert json.loads(capsys.readouterr().out)["captions"] == list(WORDS)
+    with pytest.raises(InputError, match=r"none\.csv"):
+        score.main([*args, "none.csv"])
+    assert not is_table_name("a red circle.txt")  # words, and no such file
+    assert not is_table_name("a red circle")

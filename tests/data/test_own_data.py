@@ -125,6 +125,15 @@ class TestRefused:
         with pytest.raises(InputError, match=r"a\.doc and no images; needed"):
             read_own_data(tmp_path)
 
+    def test_photographs_that_cannot_be_opened_are_named(self, photos, tmp_path):
+        (photos / "IMG_7.HEIC").write_bytes(b"x")
+        with pytest.raises(InputError, match=r"captions \(1 HEIC file is not read: IMG_7.HEIC"):
+            read_own_data(photos)
+        (photos / "captions.txt").write_text("a\nb\nc\n")
+        data = read_own_data(photos)
+        assert len(data.dataset.images) == 3
+        assert data.notes == ("1 HEIC file is not read: IMG_7.HEIC; save them as JPEG",)
+
     @pytest.mark.parametrize(
         ("content", "said"),
         [

@@ -178,7 +178,8 @@ def test_dry_run_writes_nothing(command, models, tmp_path, monkeypatch, name):  
     assert "nothing was written" in done.out
     assert list(tmp_path.iterdir()) == []
     if name == "mmvp_siglip":
-        assert "4 x the following" in done.out
+        assert "mmvp_siglip mmvp_vlm: 4 seeds, in " in done.out
+        assert "for each of 4 seeds" in done.out  # the time is that of all
         assert "2 iterations" in done.out
         assert "not compared with the paper: a small model" in done.out
 
@@ -194,6 +195,25 @@ def test_settings_from_a_saved_run(command, models, small, tmp_path):  # noqa: F
     assert read_json(tmp_path / "seed_0" / "config.json") == read_json(saved)
     lines = [list(read_lines(p / "seed_0" / "metrics.jsonl")) for p in (root, tmp_path)]
     assert [row["metrics"] for row in lines[0]] == [row["metrics"] for row in lines[1]]
+
+
+def test_a_variant_of_the_world_takes_the_same_flags(command, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    args = ("small", "--variant", "left_right", "--groups", GROUPS, "--seeds", 0, "--quiet")
+    flags = ("--tau-1", 0.25, "--placement", "sharded", "--precision", "high", "--iterations", 1)
+    done = command(*args, *flags, "--dry-run")
+    assert (done.code, list(tmp_path.iterdir())) == (0, [])
+    assert "nothing was written" in done.out
+    done = command(*args, *flags, "--epochs", 1, "--run-dir", tmp_path / "first")
+    assert done.code == 0, done.err
+    saved = tmp_path / "first" / "seed_0" / "config.json"
+    settings = read_json(saved)["config"]
+    found = [settings[name] for name in ("tau_1", "placement", "precision", "iterations", "epochs")]
+    assert found == [0.25, "sharded", "high", 1, 1]
+    done = command(*args, "--config", saved, "--epochs", 2, "--run-dir", tmp_path / "again")
+    assert done.code == 0, done.err
+    again = read_json(tmp_path / "again" / "seed_0" / "config.json")["config"]
+    assert again == {**settings, "epochs": 2}
 
 
 def test_the_same_command_again_and_with_another_seed(small):

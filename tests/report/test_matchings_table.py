@@ -45,3 +45,11 @@ def test_one_line_per_image_without_a_terminal(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     for name, caption in zip(NAMES, CAPTIONS, strict=True):
         assert sum(name in line and caption in line for line in lines) == 1
+
+
+def test_the_line_below_says_what_the_table_has(capsys):
+    print_answer(rows())
+    mark = "* changed by Test-Time Matching; conf.: share among the captions of the group"
+    assert mark in capsys.readouterr().out.splitlines()
+    print_answer([{**row, "changed": False} for row in rows()], grouped=False)
+    assert "conf.: share among all captions" in capsys.readouterr().out.splitlines()

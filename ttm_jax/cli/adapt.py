@@ -26,7 +26,9 @@ from ttm_jax.engine.recommended_settings import own_data_config, rate_is_known, 
 from ttm_jax.errors import InputError
 from ttm_jax.hosts.join import Hosts, join
 from ttm_jax.inputs.model_advice import Advice
+from ttm_jax.plain_text import for_reading
 from ttm_jax.report.dataset_line import describe
+from ttm_jax.runs.trackers import check_trackers
 
 if TYPE_CHECKING:
     from ttm_jax.engine.result import TTMResult
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Args:
     model: str
-    """small-siglip, a hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
+    """Hub id (google/siglip-base-patch16-224), folder, .npz, run, or small-siglip (drawings)."""
     data: Path
     """Folder of images, or of lists; or a table (.csv, .tsv, .parquet)."""
     captions: Annotated[Path | None, option("PATH", "captions.csv or .txt in the folder")] = None
@@ -127,6 +129,7 @@ def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm adapt", __doc__)
     check_seeds(*args.seeds)
     check_device(args.device, dry_run=args.dry_run)
+    check_trackers(tensorboard=args.tensorboard, wandb=args.wandb)
     join(args.hosts)
     if args.out is not None:
         args = replace(args, out=working_folder(args.out))
@@ -186,7 +189,7 @@ def sentence_before_training(
 def say(args: Args, *lines: str) -> None:
     if not args.quiet:
         for line in lines:
-            print(line, file=sys.stderr, flush=True)
+            print(for_reading(line, sys.stderr.isatty()), file=sys.stderr, flush=True)
 
 
 def settings(args: Args, data: OwnData, advice: Advice, *, generative: bool) -> TTMConfig:

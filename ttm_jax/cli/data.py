@@ -33,7 +33,8 @@ from ttm_jax.errors import InputError
 @dataclass(frozen=True)
 class Args:
     names: Annotated[
-        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME [NAME ...]")
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="NAME [NAME ...]", help_behavior_hint="(default: a list of them)"),
     ] = ()
     """Benchmarks (`--list` shows them), a source such as `sugarcrepe` for all its variants, `paper`
     for the paper's, or `all`."""
@@ -67,6 +68,7 @@ def main(argv: Sequence[str]) -> None:
     options = Options(args.sources, args.allow_changed, args.workers)
     benchmarks = find_benchmarks(args.names)
     failed = []
+    said: dict[tuple[str, str], str] = {}  # the variants of a source fail for the same reason
     for benchmark in benchmarks:
         try:
             if args.check:
@@ -77,8 +79,11 @@ def main(argv: Sequence[str]) -> None:
             if len(benchmarks) == 1:
                 raise
             # one that is gated must not keep the others from coming
-            print(f"error: {error}", file=sys.stderr)
-            failed.append(benchmark.name)
+            name, why = benchmark.name, str(error.__cause__ or error)
+            first = said.setdefault((benchmark.source, why.replace(benchmark.name, "")), name)
+            text = f"{name}: the same as for {first}; `ttm data {name}` says it in full"
+            print(f"error: {error if first == name else text}", file=sys.stderr)
+            failed.append(name)
     if failed:
         raise InputError(f"not complete, see above: {', '.join(failed)}")
 
@@ -91,13 +96,19 @@ def _prepare(benchmark: Benchmark, root: Path, options: Options) -> None:
 
 
 def _check(benchmark: Benchmark, root: Path, options: Options) -> None:
+    folder = root / benchmark.folder
+    if not folder.is_dir():
+        raise InputError(
+            f"{benchmark.name}: {folder} does not exist; fetch it: ttm data {benchmark.name}"
+        )
     problems = find_problems(benchmark, root, options)
     for problem in problems:
         print(f"{benchmark.name}: {problem}")
     if problems:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise InputError(
-            f"{benchmark.name}: {len(problems)} problems; delete the files that are named and "
-            f"fetch them again: ttm data {benchmark.name}"
+            f"{benchmark.name}: {count}; delete the files that are named and fetch them again: "
+            f"ttm data {benchmark.name}"
         )
     loaded = load_benchmark(benchmark.name, root, check_counts=not options.allow_changed)
     print(f"{benchmark.name}: as it was when it came, {loaded.listed} groups", flush=True)

@@ -25,7 +25,7 @@ from ttm_jax.errors import InputError
 @dataclass(frozen=True)
 class Args:
     model: str
-    """small-siglip, a hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
+    """Hub id (google/siglip-base-patch16-224), folder, .npz, run, or small-siglip (drawings)."""
     data: Path
     """Folder with groups.jsonl, or a table with groups."""
     coverage: Annotated[float | None, option("SHARE", "0.2")] = None

@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from ttm_jax import bucket_storage
 from ttm_jax.cli.compile_cache import keep_compiled
 from ttm_jax.cli.huge_pages import restart_with_huge_pages
-from ttm_jax.cli.interrupts import acknowledged_interrupts
+from ttm_jax.cli.interrupts import acknowledged_interrupts, stop
 from ttm_jax.errors import InputError, NonFinite
 from ttm_jax.hosts import shutdown
 from ttm_jax.plain_text import one_line
@@ -78,7 +78,7 @@ def _code_of(main: Callable[[], int | None]) -> int | None:
         where = "" if error.filename is None else f": {error.filename}"
         code = _refuse(f"{error.strerror}{where}")
     except KeyboardInterrupt:
-        code = shutdown.refuse("stopped", 130)
+        stop()
     except Exception as error:
         shutdown.crash(error)
         raise

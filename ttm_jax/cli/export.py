@@ -2,7 +2,7 @@
 
     ttm export runs/mmvp_siglip/seed_0 --to huggingface adapted
     ttm export runs/mmvp_siglip/seed_0 --iteration 9 --to big_vision adapted
-    ttm export runs/mine adapted --push USER/NAME
+    ttm export runs/mine --push USER/NAME
 
 transformers loads the former, big_vision the latter, and `ttm_jax.load_model` both. The folder gets
 a model card, README.md: base model, data, settings, metrics before and after, how to load it.
@@ -18,8 +18,11 @@ from ttm_jax.cli.options import Switch, option, parse
 
 
 def export(
-    run_folder: tyro.conf.Positional[Path],
-    folder: tyro.conf.Positional[Path],
+    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
+    folder: Annotated[
+        tyro.conf.Positional[Path | None],
+        tyro.conf.arg(metavar="[FOLDER]", help_behavior_hint="(default: RUN_model beside RUN)"),
+    ] = None,
     to: Literal["huggingface", "big_vision"] = "huggingface",
     iteration: Annotated[int | None, option("N", "the last")] = None,
     base: Annotated[str | None, option("SOURCE", "as recorded in the run")] = None,
@@ -45,6 +48,9 @@ def export(
     from ttm_jax.report.checkpoints.export import export_run
     from ttm_jax.weights.hub_upload import check_repository, push_folder
 
+    if folder is None:
+        named = run_folder if run_folder.name not in ("", "..") else run_folder.resolve()
+        folder = named.with_name(f"{named.name}_model")
     if push is not None:
         check_repository(push)
         if folder.suffix == ".npz":

@@ -23,7 +23,7 @@ def draw(
         tyro.conf.Positional[tuple[Path, ...]],
         tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(required)"),
     ],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("figures"),
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o", "--out"])] = Path("figures"),
     formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",),
 ) -> None:
     """Draw the paper's figures.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Args:
     model: str
-    """small-siglip, a hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
+    """Hub id (google/siglip-base-patch16-224), folder, .npz, run, or small-siglip (drawings)."""
     data: Path
     """Folder of images, or of lists; or a table (.csv, .tsv, .parquet)."""
     captions: Annotated[Path | None, option("PATH", "captions.csv or .txt in the folder")] = None

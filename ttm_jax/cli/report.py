@@ -20,7 +20,7 @@ def report(
         tyro.conf.Positional[tuple[Path, ...]],
         tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(required)"),
     ],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o", "--out"])] = Path("report.html"),
     tables: Annotated[Path | None, option("FOLDER")] = None,
     pictures: Switch = True,
     title: Annotated[str | None, option("TEXT", "dataset and model")] = None,

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from ttm_jax.cli.about_model import say_about
 from ttm_jax.cli.options import Switch, option, parse
-from ttm_jax.data.caption_tables import CaptionRow, read_caption_table
+from ttm_jax.data.caption_tables import CaptionRow, is_table_name, read_caption_table
 from ttm_jax.data.own_data import expand_images, truth_of_images
 from ttm_jax.errors import InputError
 from ttm_jax.report.tables.logits import (
@@ -31,9 +31,9 @@ class Args:
     images: tuple[Path, ...]
     """Image files, or folders of them."""
     model: str
-    """small-siglip, a hub id, a Hugging Face folder, a big_vision .npz, or a run folder."""
-    captions: tuple[str, ...] = ()
-    """Captions, each in quotes."""
+    """Hub id (google/siglip-base-patch16-224), folder, .npz, run, or small-siglip (drawings)."""
+    captions: Annotated[tuple[str, ...], option("TEXT [TEXT ...]")] = ()
+    """Captions, each in quotes; or a file of them, as for --captions-file."""
     captions_file: Annotated[Path | None, option("PATH")] = None
     """One caption per line (.txt), or a table with a column `caption` (.csv, .tsv, .parquet)."""
     revision: Annotated[str | None, option("REVISION", "the main branch")] = None
@@ -50,12 +50,14 @@ class Args:
 
 def main(argv: Sequence[str]) -> None:
     args = parse(Args, argv, "ttm score", __doc__)
-    captions, rows = args.captions, list[CaptionRow]()
-    if args.captions_file is not None:
+    captions, rows, file = list(args.captions), list[CaptionRow](), args.captions_file
+    if file is None and len(captions) == 1 and is_table_name(captions[0]):
+        file = Path(captions.pop())  # as `ttm adapt` takes it
+    if file is not None:
         if captions:
             raise InputError("give --captions or --captions-file, not both")
-        rows = read_caption_table(args.captions_file)
-        captions = tuple(row.caption for row in rows)
+        rows = read_caption_table(file)
+        captions = [row.caption for row in rows]
     if not captions or not args.images:
         raise InputError("nothing to score: give --images and --captions")
     if args.top < 1:

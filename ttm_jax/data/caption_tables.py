@@ -32,6 +32,11 @@ class CaptionRow:
     group: str | None = None
 
 
+def is_table_name(text: str) -> bool:
+    """Whether this is the name of such a file rather than a caption; it need not exist."""
+    return text.lower().endswith(TABLE_SUFFIXES) and (" " not in text or Path(text).is_file())
+
+
 def read_caption_table(
     path: Path, image_column: str | None = None, caption_column: str | None = None
 ) -> list[CaptionRow]:

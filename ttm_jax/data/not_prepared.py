@@ -13,7 +13,7 @@ class NotPrepared(InputError):
 
 def require_file(path: Path) -> Path:
     if not path.exists():
-        raise NotPrepared(f"{path} does not exist; `ttm data` fetches it")
+        raise NotPrepared(f"{path} does not exist")
     return path
 
 

@@ -25,6 +25,8 @@ from ttm_jax.inputs.image_decode import ImageSource, NamedBytes
 
 # Lists of captions that are found by themselves beside photographs.
 _USUAL = tuple(f"{name}{suffix}" for name in ("captions", "metadata") for suffix in TABLE_SUFFIXES)
+# Photographs that Pillow does not open; phones write them.
+_NOT_READ = (".heic", ".heif")
 _EXAMPLE = "ttm adapt --model MODEL --data photos --captions captions.csv"
 
 
@@ -58,6 +60,14 @@ def read_own_data(
         return _from_rows(read_caption_table(path, *columns), path, path.parent)
     if not path.is_dir():
         raise InputError(f"{path} does not exist; expected a folder of images, or a table of them")
+    data = _read_folder(path, captions, columns)
+    note = _not_read(path)
+    return replace(data, notes=(*data.notes, note)) if note else data
+
+
+def _read_folder(
+    path: Path, captions: Path | None, columns: tuple[str | None, str | None]
+) -> OwnData:
     if (path / GROUPS).exists() or (path / IMAGES).exists():
         if captions is not None:
             raise InputError(f"{path} lists its captions itself; leave out --captions")
@@ -81,10 +91,14 @@ def read_own_data(
 
 def image_files(folder: Path) -> list[Path]:
     """The pictures in a folder and below it, by name, photo_10 after photo_9."""
+    return _files_with(folder, IMAGE_SUFFIXES)
+
+
+def _files_with(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     found = [
         path
         for path in folder.rglob("*")
-        if path.suffix.lower() in IMAGE_SUFFIXES
+        if path.suffix.lower() in suffixes
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
@@ -228,6 +242,17 @@ def _images(rows: Sequence[CaptionRow], folder: Path) -> list[ImageSource | None
     return images
 
 
+def _not_read(folder: Path) -> str:
+    """What is said of photographs that cannot be opened; "" if there are none."""
+    found = _files_with(folder, _NOT_READ)
+    if not found:
+        return ""
+    which = ", ".join(path.relative_to(folder).as_posix() for path in found[:3])
+    more = ", ..." if len(found) > 3 else ""
+    count = "1 HEIC file is" if len(found) == 1 else f"{len(found)} HEIC files are"
+    return f"{count} not read: {which}{more}; save them as JPEG"
+
+
 def _not_understood(folder: Path, photos: Sequence[Path]) -> InputError:
     """What was found, what is needed, an example."""
     others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
@@ -237,6 +262,8 @@ def _not_understood(folder: Path, photos: Sequence[Path]) -> InputError:
         found = f"{', '.join(others[:5])}{', ...' if len(others) > 5 else ''} and no images"
     else:
         found = "nothing in it"
+    if note := _not_read(folder):
+        found += f" ({note})"
     return InputError(
         f"{folder} has {found}; needed are images and their captions: a table captions.csv with "
         "the columns image and caption (or only caption, if the pairs are unknown), a captions.txt "

@@ -3,7 +3,7 @@
 import os
 import sys
 import traceback
-from typing import Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -33,7 +33,7 @@ def refuse(line: str, code: int) -> int:
     if _together.fail(line, code):
         _together.speak()
         print(line, file=sys.stderr)
-    _leave_at_once(code)
+    leave_at_once(code)
     return code
 
 
@@ -51,11 +51,14 @@ def crash(error: BaseException) -> None:
     _together.speak()
     traceback.print_exception(error)
     _together.fail(f"error: {type(error).__name__}: {error}", 1)
-    _leave_at_once(1)
+    leave_at_once(1)
 
 
-def _leave_at_once(code: int) -> None:
-    """Without JAX's own farewell, which waits for hosts that are gone."""
+def leave_at_once(code: int) -> NoReturn:
+    """Without JAX's own farewell.
+
+    It waits for hosts that are gone, and it crashes while XLA compiles in a thread of its own.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)

@@ -157,7 +157,8 @@ def print_result(
     page: Path | None,
 ) -> None:
     """The answer: the pairs, what changed, what it is worth, and where everything is."""
-    print_answer(answer_rows(results, data.folder))
+    grouped = results[0].config.matching == "group"
+    print_answer(answer_rows(results, data.folder), grouped=grouped)
     print("\n" + result_text(summary, out, page))
 
 

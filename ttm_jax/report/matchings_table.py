@@ -42,7 +42,7 @@ def as_csv(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def print_answer(rows: Sequence[dict[str, Any]]) -> None:
+def print_answer(rows: Sequence[dict[str, Any]], *, grouped: bool = True) -> None:
     """All pairs if they fit on a screen, otherwise the least certain."""
     certain = sorted(rows, key=lambda row: (row["unique"], row["confidence"] or 0.0))
     shown = rows if len(rows) <= _ALL else certain[:_LEAST]
@@ -50,7 +50,9 @@ def print_answer(rows: Sequence[dict[str, Any]]) -> None:
         print(f"the {len(shown)} least certain of {len(rows)} images; all are in matchings.csv")
     console = screen(_WIDE)
     console.print(_pairs_table(shown, console.width))
-    print("* changed by Test-Time Matching; conf.: share among the captions of the group")
+    mark = "* changed by Test-Time Matching; " if any(row["changed"] for row in shown) else ""
+    others = "the captions of the group" if grouped else "all captions"
+    print(f"{mark}conf.: share among {others}")
     if len(rows) <= _ALL:
         least = ", ".join(one_line(row["image"]) for row in certain[:3])
         print(f"least certain: {least}")

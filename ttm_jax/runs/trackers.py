@@ -1,5 +1,6 @@
 """Experiment trackers: TensorBoard and Weights & Biases, both optional extras."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -29,12 +30,9 @@ class TensorBoard:
     """Event files in the run folder, written by tensorboardX."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from tensorboardX import SummaryWriter
-        except ImportError as error:
-            raise InputError(
-                "TensorBoard needs a package: pip install tensorboardX (the extra `tensorboard`)"
-            ) from error
+        check_trackers(tensorboard=True)
+        from tensorboardX import SummaryWriter
+
         self._writer = SummaryWriter(str(folder))
 
     def log(self, row: dict[str, Any]) -> None:
@@ -50,12 +48,9 @@ class WeightsAndBiases:
     """A run in a project; the API key comes only from the environment or `wandb login`."""
 
     def __init__(self, project: str, name: str, folder: Path | None) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise InputError(
-                "Weights & Biases needs a package: pip install wandb (the extra `wandb`)"
-            ) from error
+        check_trackers(wandb=project)
+        import wandb
+
         place = None if folder is None else str(folder)
         self._run = wandb.init(project=project, name=name, dir=place, reinit="create_new")
 
@@ -64,6 +59,22 @@ class WeightsAndBiases:
 
     def close(self) -> None:
         self._run.finish()
+
+
+def check_trackers(*, tensorboard: bool = False, wandb: str | None = None) -> None:
+    """Refuse a tracker whose package is missing: commands ask before they load a model."""
+    asked = {
+        "tensorboardX": ("TensorBoard", "tensorboard", tensorboard),
+        "wandb": ("Weights & Biases", "wandb", wandb is not None),
+    }
+    for package, (name, extra, is_wanted) in asked.items():
+        try:
+            if is_wanted:
+                import_module(package)
+        except ImportError as error:
+            raise InputError(
+                f"{name} needs a package: pip install {package} (the extra `{extra}`)"
+            ) from error
 
 
 def open_trackers(

@@ -189,3 +189,9 @@ def test_default_data_dir(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_data_dir() == tmp_path / ".cache" / "ttm_jax" / "data"
+
+
+def test_a_missing_file_says_the_command_that_fetches_it(tmp_path):
+    (tmp_path / "mmvp_vlm").mkdir()  # as a download that failed leaves it
+    with pytest.raises(NotPrepared, match=r"Questions.csv does not exist; `ttm data mmvp_vlm`"):
+        load_benchmark("mmvp_vlm", tmp_path)

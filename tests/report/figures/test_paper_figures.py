@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import matplotlib.figure
 import matplotlib.image
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.data.groups import Group, GroupedDataset
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
-from ttm_jax.report.figures.panels import wrapped
+from ttm_jax.report.figures.panels import SHOWN, wrapped
 from ttm_jax.report.figures.paper import drawings, write_figures
 from ttm_jax.report.figures.sources import find_sources
 
@@ -156,13 +157,14 @@ def measured(root, model, metrics, *, experiment="ablation_metrics", small=False
     said = {"experiment": experiment, "arm": model, "dataset": "winoground", "model": model,
             "small": small}  # fmt: skip
     write_json(folder / "experiment.json", said)
-    rates = {name: {"percent": value} for name, value in metrics.items()}
+    rates = {name: {"percent": v, "chance": CHANCE[name]} for name, v in metrics.items()}
     write_json(folder / "summary.json", {
         "raw": rates, "dataset": "winoground", "model": model, "note": "",
     })  # fmt: skip
     return folder
 
 
+CHANCE = {"group_score": 16.67, "individual_match": 50.0, "global_match": 2.5, "group_match": 50.0}
 FOUR = {"group_score": 7.25, "individual_match": 41.5, "global_match": 30.5, "group_match": 60.0}
 
 
@@ -183,6 +185,15 @@ class TestMeasured:
         numbers = sorted(float(t) for t in texts if "." in t)
         assert numbers == [7.2, 10.2, 30.5, 41.5, 60.0, 67.0]  # six bars, and none of 0.0
 
+    def test_every_metric_has_its_own_level_of_chance(self, tmp_path):
+        measured(tmp_path, "clip_b16", FOUR)
+        (panel,) = drawings(find_sources([tmp_path]), {})[3].panels
+        axes = matplotlib.figure.Figure().subplots()
+        panel(axes)
+        levels = [lines.get_segments()[0][0][1] for lines in axes.collections]
+        assert levels == [CHANCE[name] for name in SHOWN]
+        assert axes.get_legend_handles_labels()[1].count("chance") == 1
+
     def test_figure_2_from_ablation_coverage(self, tmp_path):
         folder = measured(tmp_path, "siglip_b16", FOUR, experiment="ablation_coverage")
         scores = noise(1)[1]
@@ -194,7 +205,7 @@ class TestMeasured:
         from ttm_jax.cli.figures import main
 
         measured(tmp_path, "clip_b16", FOUR)
-        main([str(tmp_path / "ablation_metrics"), "-o", str(tmp_path / "out")])
+        main([str(tmp_path / "ablation_metrics"), "--out", str(tmp_path / "out")])
         assert (tmp_path / "out" / "figure_4_analyses.png").exists()
         assert "not drawn, figure_1_main" in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ from ttm_jax.config import TTMConfig
 from ttm_jax.report.margins import calibration
 from ttm_jax.report.page.charts import charts, comparison_chart
 from ttm_jax.report.page.margin_charts import chance
-from ttm_jax.report.page.tables import iteration_tables
+from ttm_jax.report.page.tables import Cell, iteration_tables
 from ttm_jax.report.run_data import read_experiments
 
 GLOBAL = TTMConfig(matching="global", tau_unit="fraction", tau_1=0.5, iterations=1)
@@ -95,4 +95,4 @@ def test_an_estimate_without_labels_has_the_level_of_chance(tmp_path):
     assert '<line class="level' in chart
     (table,) = iteration_tables(experiment)
     at = table.headings.index("right, estimated")
-    assert table.rows[0][at].text == "80.00 (60.00 to 90.00)"
+    assert table.rows[0][at] == Cell("80.00", (("60.00–90.00",),))

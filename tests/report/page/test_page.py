@@ -118,6 +118,17 @@ class TestPage:
         for name in ("fates <i>1", "global", "unknown"):
             assert re.search(rf"/{re.escape(name)} · ", text), name
 
+    def test_without_truth_there_are_no_empty_columns(self, tmp_path):
+        write_run(tmp_path / "a" / "run", pictured_dataset(truth=False), fate_scores())
+        alone = page(read_experiments([tmp_path]), models={})
+        assert "Result as in the paper's tables" not in Reader(alone).text
+        write_run(tmp_path / "b" / "run", pictured_dataset("other", truth=False), fate_scores())
+        html = page(read_experiments([tmp_path]), models={})
+        assert "Overview" in Reader(html).text
+        headings = set(re.findall(r"<th[^>]*>(?:<div>)?([^<]+)", html))
+        assert {"data and model", "changed", "iteration", "tau", "selected"} <= headings
+        assert not headings & {"chance", "raw", "SimpleMatch", "TTM", "gain", "precision"}
+
     def test_every_chart_has_a_text(self, html):
         labels = re.findall(r'role="img" aria-label="([^"]+)"', html)
         assert len(labels) == html.count('<figure class="chart">')

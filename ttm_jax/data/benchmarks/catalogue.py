@@ -119,7 +119,10 @@ def load_benchmark(
     prepare = f"`ttm data {name}`"
     if not (root / benchmark.folder).is_dir():
         raise NotPrepared(f"{name} is not in {root}; {prepare} fetches it")
-    groups = read_groups(benchmark, root, whatsup_correction)
+    try:
+        groups = read_groups(benchmark, root, whatsup_correction)
+    except NotPrepared as error:
+        raise NotPrepared(f"{name}: {error}; {prepare} fetches what is missing") from error
     groups = [_with_exif(group, upright) for group in groups]
     if check_counts and benchmark.groups and len(groups) != benchmark.groups:
         raise InputError(

@@ -56,18 +56,14 @@ def find_test_files(folder: Path) -> list[Path]:
         if path.name.startswith("test") or path.parent.name == "test"
     )
     if not files:
-        raise NotPrepared(
-            f"{folder} has no Parquet file of the test split (data/test-*.parquet); "
-            "`ttm data` fetches it"
-        )
+        raise NotPrepared(f"{folder} has no Parquet file of the test split (data/test-*.parquet)")
     for path in files:
         said = _OF.search(path.name)
         total = int(said[1]) if said is not None else 1
         beside = sum(other.parent == path.parent for other in files)
         if beside < total:
             raise NotPrepared(
-                f"{path.parent} has {beside} of the {total} Parquet files of the test split; "
-                "`ttm data` fetches the rest"
+                f"{path.parent} has {beside} of the {total} Parquet files of the test split"
             )
     return files
 

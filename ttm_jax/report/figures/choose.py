@@ -73,7 +73,7 @@ def choose_arms(
 
 def choose_metrics(
     measured: Sequence[Measured], experiments: Sequence[Experiment]
-) -> tuple[str, dict[str, dict[str, float]]]:
+) -> tuple[str, dict[str, dict[str, Any]]]:
     """A dataset (Winoground if it is there), and the metrics of each untrained model on it.
 
     From `ablation_metrics`, which measures all of them; otherwise from runs, in which a metric may
@@ -83,21 +83,16 @@ def choose_metrics(
     if scored:
         best = min(scored, key=lambda m: (m.stands_for != "winoground", m.small))
         members = [m for m in scored if (m.dataset, m.small) == (best.dataset, best.small)]
-        return best.dataset, {m.model: _percents(m.metrics) for m in members}
+        return best.dataset, {m.model: dict(m.metrics) for m in members}
     grouped = [e for e in experiments if not e.first.is_global and not e.shape.startswith("1x")]
     if not grouped:
         return "", {}
     start = min(grouped, key=lambda e: (stands_for(e)[0] != "winoground", not e.is_the_papers))
-    values: dict[str, dict[str, float]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for experiment in experiments:
         if experiment.dataset == start.dataset:
-            found = _percents(experiment.first.rows[0]["metrics"])
-            values.setdefault(experiment.model, {}).update(found)
+            values.setdefault(experiment.model, {}).update(experiment.first.rows[0]["metrics"])
     return start.dataset, values
-
-
-def _percents(metrics: dict[str, Any]) -> dict[str, float]:
-    return {name: rate["percent"] for name, rate in metrics.items()}
 
 
 def _all_but(experiment: Experiment, varied: Sequence[str]) -> str:

@@ -191,19 +191,30 @@ def curves(axes: Any, experiments: Sequence[Experiment], names: Sequence[str]) -
 SHOWN = ("group_score", "individual_match", "global_match", "group_match")
 
 
-def metric_bars(axes: Any, models: Mapping[str, Mapping[str, float]], dataset: str) -> None:
-    """Untrained models under each metric (Fig. 4, left); one that was not measured has no bar."""
+def metric_bars(
+    axes: Any, models: Mapping[str, Mapping[str, Mapping[str, Any]]], dataset: str
+) -> None:
+    """Untrained models under each metric (Fig. 4, left); one that was not measured has no bar.
+
+    Each metric has a chance level of its own, which the paper's figure does not draw.
+    """
     width = 0.8 / len(models)
     shown = [name for name in SHOWN if any(name in values for values in models.values())]
     for number, (model, values) in enumerate(models.items()):
         offset = (number - (len(models) - 1) / 2) * width
         places = [place for place, name in enumerate(shown) if name in values]
-        heights = [values[shown[place]] for place in places]
+        heights = [values[shown[place]]["percent"] for place in places]
         bars = axes.bar(
             [place + offset for place in places], heights, width,
             color=COLOURS[number % len(COLOURS)], label=pretty(model),
         )  # fmt: skip
         axes.bar_label(bars, [f"{height:.1f}" for height in heights], fontsize=7, padding=2)
+    for place, name in enumerate(shown):
+        chance = next(values[name]["chance"] for values in models.values() if name in values)
+        axes.hlines(
+            chance, place - 0.45, place + 0.45, colors="black", linestyles=":", linewidth=1.2,
+            label="" if place else "chance",
+        )  # fmt: skip
     names = [METRICS[name].label.replace(" ", "\n") for name in shown]
     axes.set_xticks(range(len(shown)), names, fontsize=8)
     axes.set_xlim(-0.5, len(shown) - 0.5)

@@ -48,25 +48,29 @@ Row = list[Cell]
 
 @dataclass(frozen=True)
 class Overview:
-    """One row per experiment, in the order given."""
+    """One row per experiment, in the order given; without any truth there are no scores."""
 
     headings: tuple[str, ...]
     rows: list[Row]
     with_paper: bool
+    with_scores: bool
 
 
 def overview(experiments: Sequence[Experiment], models: Mapping[str, str]) -> Overview:
     found = [summary_row(experiment, models) for experiment in experiments]
     with_paper = any(row is not None and row.paper for row in found)
+    with_scores = any(row is not None for row in found)
     names = folder_names(experiments)
     rows = []
     for n, (experiment, row) in enumerate(zip(experiments, found, strict=True)):
         cells = [_name_cell(experiment, names[n], n), _changed_cell(experiment)]
-        cells += [Cell("-")] * 6 if row is None else _score_cells(row, len(experiments) == 1)
+        if with_scores:
+            cells += [Cell("-")] * 6 if row is None else _score_cells(row, len(experiments) == 1)
         if with_paper:
             cells += [_beside(row, name) for name in ("raw", "simple_match", "ttm")]
         rows.append(cells)
-    return Overview(_OVERVIEW if with_paper else _OVERVIEW[:8], rows, with_paper)
+    headings = _OVERVIEW if with_paper else _OVERVIEW[:8] if with_scores else _OVERVIEW[:2]
+    return Overview(headings, rows, with_paper, with_scores)
 
 
 def groups_text(experiment: Experiment) -> str:
@@ -146,16 +150,21 @@ def iteration_tables(experiment: Experiment) -> list[IterationTable]:
     for run in experiment.runs:
         metrics = list(run.rows[0]["metrics"])
         names = (METRICS[name].label for name in metrics)
-        headings = ("iteration", "tau", "selected", "precision", *names, "loss", "lr", "seconds")
-        rows = [[Cell(text) for text in _iteration_texts(row, metrics)] for row in run.rows]
-        for heading, texts in _without_labels(run).items():
-            headings += (heading,)
-            rows = [[*row, Cell(text)] for row, text in zip(rows, texts, strict=True)]
-        tables.append(IterationTable(run.seed, headings, rows))
+        texts = [_iteration_texts(row, metrics) for row in run.rows]
+        headings = ["iteration", "tau", "selected", "precision", *names, "loss", "lr", "seconds"]
+        if not run.has_truth:
+            place = headings.index("precision")
+            for part in (headings, *texts):
+                del part[place]
+        rows = [[Cell(text) for text in part] for part in texts]
+        for heading, column in _without_labels(run).items():
+            headings.append(heading)
+            rows = [[*row, cell] for row, cell in zip(rows, column, strict=True)]
+        tables.append(IterationTable(run.seed, tuple(headings), rows))
     return tables
 
 
-def _without_labels(run: SeedRun) -> dict[str, list[str]]:
+def _without_labels(run: SeedRun) -> dict[str, list[Cell]]:
     """Columns that only runs with decoys have: a row's precision was estimated before it."""
     columns = {}
     estimates = [row.get("estimate") for row in run.rows]
@@ -168,15 +177,16 @@ def _without_labels(run: SeedRun) -> dict[str, list[str]]:
     gains = [row.get("grounded") for row in run.rows]
     if any(gains):
         columns["grounded gain"] = [
-            "-" if known is None else signed(100 * known["gain"]) for known in gains
+            Cell("-" if known is None else signed(100 * known["gain"])) for known in gains
         ]
     return columns
 
 
-def _interval(known: dict[str, float] | None) -> str:
+def _interval(known: dict[str, float] | None) -> Cell:
     if known is None:
-        return "-"
-    return f"{100 * known['value']:.2f} ({100 * known['low']:.2f} to {100 * known['high']:.2f})"
+        return Cell("-")
+    interval = f"{100 * known['low']:.2f}–{100 * known['high']:.2f}"
+    return Cell(f"{100 * known['value']:.2f}", ((interval,),))
 
 
 AGREEMENT = ("seeds that agree", "groups", "agreement says", "right", "interval", "calibrated")
