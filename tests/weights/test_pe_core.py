@@ -106,7 +106,7 @@ def test_a_tower_that_is_cut_in_two_is_the_whole_tower():
     close(halves(variables, pixels), expected)
 
 
-def test_another_image_size_is_kept_by_a_run_but_not_saved_as_open_clip(tmp_path):
+def test_another_image_size_cannot_be_saved_as_open_clip(tmp_path):
     checkpoint = at_image_size(model_folders.load(GOLDEN), 48)
     assert checkpoint.params["img"]["pos_embedding"].shape[1] == 36 + 1
     with pytest.raises(InputError, match="takes images of 32, this model takes images of 48"):

@@ -201,7 +201,8 @@ def _write_vision(config: CLIPConfig) -> dict[str, Any]:
         if config.image_size != published:
             raise InputError(
                 f"OpenCLIP's {config.timm_model} takes images of {published}, this model takes "
-                f"images of {config.image_size}: it can be saved as a run's checkpoint only"
+                f"images of {config.image_size}, which its folder cannot express: load it without "
+                "image_size to save it"
             )
         return {
             "image_size": config.image_size,
