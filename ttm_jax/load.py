@@ -8,7 +8,6 @@ import jax
 
 from ttm_jax.bucket_storage import address_of, fetched, is_address
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.json_files import read_optional_json
 from ttm_jax.inputs.open_clip_files import is_open_clip
 from ttm_jax.inputs.tokenize import Canonicalise
 from ttm_jax.models.jaxlib_check import check_jaxlib
@@ -90,7 +89,7 @@ def load_model(
     path = _find(source, revision, offline)
     if path.is_file() and path.suffix != ".npz":
         raise InputError(f"{source} is a file; expected the folder that holds it, or an .npz file")
-    if _model_type(path) in idefics3.MODEL_TYPES:
+    if idefics3.is_idefics3(path):
         if image_size is not None or resize != "pil" or canonicalise is not None:
             raise InputError(
                 f"{source} has a fixed image size, resizing and text; give none of them"
@@ -114,11 +113,6 @@ def _from_bucket(source: str, **settings: Any) -> ContrastiveModel | VQAModel:
     address = address_of(source)
     model = load_model(fetched(address), **settings)
     return replace(model, source=address)
-
-
-def _model_type(path: Path) -> Any:
-    """The model_type of config.json; None for files and for folders without one."""
-    return read_optional_json(path / "config.json").get("model_type") if path.is_dir() else None
 
 
 def _inside(path: Path) -> Path | None:

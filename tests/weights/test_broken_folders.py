@@ -122,6 +122,15 @@ def test_mutations(whole, tmp_path):
     assert try_mutations(whole, tmp_path, range(COUNT)) > COUNT // 2
 
 
+@pytest.mark.parametrize("kind", [["clip"], {"clip": 1}, 7, None])
+def test_a_model_type_that_is_no_name(whole, tmp_path, kind):
+    folder = shutil.copytree(whole, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": kind}))
+    with pytest.raises(InputError, match=r"config\.json: model_type is "):
+        load_model(folder)
+
+
 @pytest.mark.slow
 def test_many_mutations(whole, tmp_path):
     try_mutations(whole, tmp_path, range(COUNT, COUNT + 1500))

@@ -17,6 +17,7 @@ from flax.traverse_util import flatten_dict
 
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
+from ttm_jax.inputs.json_files import read_optional_json
 from ttm_jax.models.llama import DecoderConfig
 from ttm_jax.models.smolvlm import SmolVLM, SmolVLMConfig
 from ttm_jax.models.transformer import Compute
@@ -40,6 +41,13 @@ MODEL_TYPES = {
     "smolvlm": "SmolVLMForConditionalGeneration",
 }
 Fields = Mapping[str, Any]
+
+
+def is_idefics3(path: Path) -> bool:
+    """Whether a folder's config.json says that it is one of these models."""
+    found = read_optional_json(path / "config.json").get("model_type") if path.is_dir() else None
+    return isinstance(found, str) and found in MODEL_TYPES
+
 
 # Defaults of transformers' Idefics3VisionConfig and LlamaConfig.
 _VISION: dict[str, Any] = {

@@ -14,7 +14,6 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 from ttm_jax.errors import InputError
-from ttm_jax.inputs.json_files import read_optional_json
 from ttm_jax.report.checkpoints.tree import kind_of, open_arrays
 from ttm_jax.training.trainable import merge_params
 from ttm_jax.weights import big_vision, idefics3, model_folders
@@ -112,7 +111,7 @@ def _ours(path: Path, step: int | None) -> dict[str, np.ndarray]:
     """All parameters in this package's tree, adapters merged."""
     kind = kind_of(path)
     if kind == "huggingface":
-        if read_optional_json(path / "config.json").get("model_type") in idefics3.MODEL_TYPES:
+        if idefics3.is_idefics3(path):
             return flatten_dict(idefics3.load(path)[1], sep="/")
         return flatten_dict(model_folders.load(path).params, sep="/")
     if kind == "npz":
