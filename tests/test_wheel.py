@@ -41,8 +41,13 @@ def wheel(tmp_path_factory) -> Path:
 
 def pip(python: str | Path, *words: str | Path) -> None:
     command = [str(python), "-m", "pip", "-q", "--disable-pip-version-check", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what would let a process see this clone."""
+    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "XLA_FLAGS")}
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +66,9 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def run(installed: Path, folder: Path, *words: str) -> str:
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "XLA_FLAGS")}
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        words, cwd=folder, env=clean_environment(), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

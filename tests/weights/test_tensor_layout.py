@@ -86,7 +86,8 @@ def one(axes, ours: np.ndarray) -> np.ndarray:
 
 def test_packed_query_key_value():
     shapes = dict.fromkeys(("q", "k", "v"), (6, 2, 3))
-    rules = [Rule("in_proj", name, parameter_names.TO_HEADS, n) for n, name in enumerate(shapes)]
+    axes = parameter_names.TO_HEADS
+    rules = [Rule("in_proj", name, axes, (part, 3)) for part, name in enumerate(shapes)]
     rng = np.random.default_rng(2)
     params = {name: rng.normal(size=s).astype(np.float32) for name, s in shapes.items()}
     packed = to_theirs(rules, shapes, params)["in_proj"]
