@@ -95,13 +95,17 @@ run(work)
 """
 
 
+# A shell lets its background jobs ignore Ctrl-C, and the tests may be one.
+AT_A_TERMINAL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 @pytest.fixture
 def start():
     processes = []
 
     def run(code: str) -> subprocess.Popen:
         process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", AT_A_TERMINAL + code],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -11,6 +11,7 @@ import pytest
 from model_folders import make_folder
 
 from ttm_jax.cli.main import COMMANDS, main
+from ttm_jax.hosts import shutdown
 from ttm_jax.training import sharding
 
 
@@ -31,6 +32,8 @@ def one_device(monkeypatch):
 @pytest.fixture
 def command(one_device, monkeypatch, capsys):
     """command("mmvp_siglip", "--small") or command("adapt", ...) -> Finished."""
+    # Ctrl-C ends a command without Python's farewell, but here it must not end the tests.
+    monkeypatch.setattr(shutdown, "leave_at_once", sys.exit)
 
     def run(name: str, *args: object) -> Finished:
         capsys.readouterr()
