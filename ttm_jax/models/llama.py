@@ -175,20 +175,25 @@ class Decoder(nn.Module):
         return self.decoder_norm(x)
 
     def prefix(self, x: Float[Array, "b p w"]) -> Cache:
-        """Keys and values of every layer; nothing else of the last layer is computed."""
-        apply: Any = DecoderBlock(self.config, parent=None).apply
-        positions, layers = _count(x), self._layers()
+        """Keys and values of every layer; nothing else of the last layer is computed.
 
-        def step(x: Array, layer: Any) -> tuple[Array, tuple[Array, Array]]:
+        One scan over all layers: scanning all but the last would copy their parameters.
+        """
+        apply: Any = DecoderBlock(self.config, parent=None).apply
+        positions = _count(x)
+
+        def whole(x: Array, layer: Any) -> tuple[Array, tuple[Array, Array]]:
             return apply(layer, x, positions)
 
+        def keys_values(x: Array, layer: Any) -> tuple[Array, tuple[Array, Array]]:
+            return x, apply(layer, x, positions, method="keys_values")
+
+        def step(x: Array, numbered: tuple[Array, Any]) -> tuple[Array, tuple[Array, Array]]:
+            number, layer = numbered
+            return jax.lax.cond(number < self.config.depth - 1, whole, keys_values, x, layer)
+
         step = rematerialise(step, self.config.compute.remat)
-        x, caches = jax.lax.scan(step, x, jax.tree.map(lambda p: p[:-1], layers))
-        last = apply(jax.tree.map(lambda p: p[-1], layers), x, positions, method="keys_values")
-        key, value = (
-            jnp.concatenate([all_but, one[None]]) for all_but, one in zip(caches, last, strict=True)
-        )
-        return key, value
+        return jax.lax.scan(step, x, (jnp.arange(self.config.depth), self._layers()))[1]
 
     def after(
         self,
