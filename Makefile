@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint format docs bench rehearse clean help
+.PHONY: demo test test-ci test-all lint format docs bench rehearse clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,8 +34,11 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed  ## Test-Time Matching with the small model on two small benchmarks
 	@$(BIN)/ttm demo
 
-test: $(VENV)/.installed-dev  ## the test suite (PyTorch parity runs too when torch is installed)
+test: $(VENV)/.installed-dev  ## the quick test suite (PyTorch parity runs too when torch is installed)
 	@$(BIN)/python -m pytest -n 2
+
+test-ci: $(VENV)/.installed-dev  ## what .ci/run runs: also pods, kills, the wheel, the notebook
+	@$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-all: $(VENV)/.installed-dev  ## the suite with the full-size and long tests
 	@$(BIN)/python -m pytest -m ''

@@ -10,7 +10,8 @@ and the input. GFLOP/s counts the matrix products.
 """
 
 import statistics
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -127,41 +128,66 @@ def _jax_towers(model: Any, batch: int) -> Parts:
     }
 
 
-def _jax_step(model: Any, batch: int) -> Parts:
+@dataclass(frozen=True)
+class JaxStep:
     """Loss, gradient and update, as a run computes them."""
+
+    task: Any
+    state: Any  # parameters and moments
+    rest: tuple[Any, ...]  # what the loss takes after the parameters
+    adam: Any
+
+    @classmethod
+    def of(cls, model: Any, batch: int) -> "JaxStep":
+        import jax
+        import numpy as np
+
+        from ttm_jax import TTMConfig
+        from ttm_jax.data.groups import GroupedDataset
+        from ttm_jax.training import sharding, trainer
+        from ttm_jax.training.optimizer import AdamW
+        from ttm_jax.training.task import Examples
+
+        dataset = GroupedDataset.from_arrays(*_jax_inputs(model, batch))
+        task = model.bind(dataset, TTMConfig(batch_groups=batch), sharding.make_mesh(), 0)
+        pairs, true = np.arange(batch, dtype=np.int32)[:, None], np.ones((batch, 1), bool)
+        examples = Examples(pairs, pairs, true, true)
+        rest, adam = (task.initial.frozen, task.data, examples, jax.random.key(0)), AdamW()
+        start = trainer.Trainer(task, adam).start(task.initial.trained)
+        return cls(task, (start.trained, start.optimizer), rest, adam)
+
+    def compiled(self) -> Any:
+        """The program of one step, (parameters and moments, learning rate) -> the same."""
+        import jax
+        import jax.numpy as jnp
+
+        objective, adam, rest = self.task.objective, self.adam, self.rest
+
+        def one(s: Any, lr: Any) -> Any:
+            gradient = objective.value_and_grad(s[0], *rest)[1]
+            with jax.named_scope("AdamW"):
+                return adam.update(s[0], gradient, s[1], lr)
+
+        return jax.jit(one, donate_argnums=0).lower(self.state, jnp.float32(1e-5)).compile()
+
+
+def _jax_step(model: Any, batch: int) -> Parts:
     import jax
     import jax.numpy as jnp
-    import numpy as np
 
-    from ttm_jax import TTMConfig
-    from ttm_jax.data.groups import GroupedDataset
-    from ttm_jax.training import sharding, trainer
-    from ttm_jax.training.optimizer import AdamW
-    from ttm_jax.training.task import Examples
-
-    dataset = GroupedDataset.from_arrays(*_jax_inputs(model, batch))
-    task = model.bind(dataset, TTMConfig(batch_groups=batch), sharding.make_mesh(), 0)
-    pairs, true = np.arange(batch, dtype=np.int32)[:, None], np.ones((batch, 1), bool)
-    examples = Examples(pairs, pairs, true, true)
-    inputs = (task.initial.trained, task.initial.frozen, task.data, examples, jax.random.key(0))
-    loss = jax.jit(lambda *args: task.objective.value_and_grad(*args)[0])
-    gradient = jax.jit(task.objective.value_and_grad)
-
-    adam = AdamW()
-    start = trainer.Trainer(task, adam).start(task.initial.trained)
-    state = [(start.trained, start.optimizer)]
-    grads = jax.tree.map(lambda p: jnp.full_like(p, 1e-3), start.trained)
-    update = jax.jit(lambda s, g, lr: adam.update(s[0], g, s[1], lr), donate_argnums=0)
+    whole = JaxStep.of(model, batch)
+    inputs, objective = (whole.task.initial.trained, *whole.rest), whole.task.objective
+    loss = jax.jit(lambda *args: objective.value_and_grad(*args)[0])
+    gradient = jax.jit(objective.value_and_grad)
+    grads = jax.tree.map(lambda p: jnp.full_like(p, 1e-3), whole.state[0])
+    update = jax.jit(lambda s, g, lr: whole.adam.update(s[0], g, s[1], lr), donate_argnums=0)
+    state, one = [whole.state], cache(whole.compiled)
 
     def update_once() -> None:
         state[0] = jax.block_until_ready(update(state[0], grads, jnp.float32(1e-5)))
 
-    @partial(jax.jit, donate_argnums=0)
-    def one(s: Any, lr: Any) -> Any:
-        return adam.update(s[0], task.objective.value_and_grad(s[0], *inputs[1:])[1], s[1], lr)
-
     def step() -> None:
-        state[0] = jax.block_until_ready(one(state[0], jnp.float32(1e-5)))
+        state[0] = jax.block_until_ready(one()(state[0], jnp.float32(1e-5)))
 
     return {
         "loss, forward": partial(_wait, loss, *inputs),
@@ -174,7 +200,7 @@ def _jax_step(model: Any, batch: int) -> Parts:
 def torch_parts(folder: str, batch: int) -> Parts:
     """transformers' modules with the same shapes."""
     model = torch_model(folder)
-    return {**_torch_block(model, batch), **_torch_step(model, batch)}
+    return {**_torch_block(model, batch), **torch_step_parts(model, batch)}
 
 
 def _torch_calls(name: str, function: Any, *leaves: Any) -> Parts:
@@ -218,7 +244,7 @@ def _torch_block(model: Any, batch: int) -> Parts:
     }
 
 
-def _torch_step(model: Any, batch: int) -> Parts:
+def torch_step_parts(model: Any, batch: int) -> Parts:
     import torch
 
     vision, text = model.config.vision_config, model.config.text_config

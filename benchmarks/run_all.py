@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 FLAGS: dict[str, tuple[str, ...]] = {
     "scoring": (),
     "profile_step": ("--parts", "loss", "AdamW", "step"),
+    "step_breakdown": (),
     "ttm": (),
     "vqascore": (),
     "startup": (),

@@ -24,7 +24,7 @@ from paths import PROGRAMS, forget_half_written
 if "PYTEST_XDIST_WORKER" not in os.environ:
     forget_half_written()
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROGRAMS)
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax
 import pytest

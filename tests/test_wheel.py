@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from paths import TESTS
 
+pytestmark = pytest.mark.long
+
 ROOT = TESTS.parent
 FIVE_LINES = """
 import ttm_jax

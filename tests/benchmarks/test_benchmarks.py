@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import pytest
 from paths import TESTS
 
@@ -15,8 +18,19 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import run_all  # noqa: E402
 from _results import Results, Row, about, markdown  # noqa: E402
 from _sides import Seconds  # noqa: E402
+from step_breakdown import (  # noqa: E402
+    KINDS,
+    MOVES,
+    PRODUCTS,
+    UPDATE,
+    VALUES,
+    added,
+    torch_kind,
+    xla_kinds,
+)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "flags", "expected"),
     [
@@ -31,6 +45,12 @@ from _sides import Seconds  # noqa: E402
             "profile_step",
             ["--models", "clip-b32", "--parts", "block", "step", "--batch", "2"],
             ("block, forward", "block, both", "step"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "step_breakdown",
+            ["--models", "clip-b32"],
+            ("matrix products: s", "AdamW: s", "wall: s", "temporary memory, GB"),
             marks=pytest.mark.slow,
         ),
         pytest.param(
@@ -100,3 +120,43 @@ def test_turns_are_compared_in_wall_time_and_in_cpu_time(tmp_path):
     assert (row.ours, row.theirs, row.ratio, row.cpu_ratio) == (4.0, 2.0, 2.0, 1.5)
     results.save(tmp_path / "rows.json")
     assert Row(**json.loads((tmp_path / "rows.json").read_text())[0]) == row
+
+
+def test_operations_of_a_compiled_step_are_told_apart():
+    """Every instruction that a trace can name has a kind; loops are not counted twice."""
+
+    @jax.jit
+    def step(x, w):
+        y = jax.lax.fori_loop(0, 3, lambda _, x: jnp.tanh(x @ w), x)
+        with jax.named_scope("AdamW"):
+            new = w - 0.1 * jnp.sign(w)
+        return y.T.copy(), new
+
+    text = step.lower(jnp.ones((64, 64)), jnp.ones((64, 64))).compile().as_text()
+    kinds = xla_kinds(text)
+    assert set(kinds.values()) == set(KINDS)
+    loops = re.findall(r"%([\w.\-]+) = \(.*\) while\(", text)
+    assert len(loops) == 1
+    assert not kinds.keys() & set(loops)
+    assert {kinds[name] for name in kinds if name.startswith("dot")} == {PRODUCTS}
+    assert {kinds[name] for name in kinds if name.startswith("tanh")} == {VALUES}
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        ("aten::addmm", PRODUCTS),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", PRODUCTS),
+        ("aten::gelu_backward", VALUES),
+        ("aten::native_layer_norm", VALUES),
+        ("aten::copy_", MOVES),
+        ("aten::embedding_dense_backward", MOVES),
+        ("Optimizer.step#AdamW.step", UPDATE),
+    ],
+)
+def test_operators_of_pytorch_are_told_apart(operator, kind):
+    assert torch_kind(operator) == kind
+
+
+def test_seconds_are_added_by_kind_and_containers_are_left_out():
+    assert added([(PRODUCTS, 1.0), (None, 5.0), (PRODUCTS, 0.5)]) == {PRODUCTS: 1.5}

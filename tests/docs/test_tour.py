@@ -20,6 +20,7 @@ def texts(cell) -> str:
     )
 
 
+@pytest.mark.long
 def test_it_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.setenv("TTM_TOUR_GROUPS", "20")
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])

@@ -14,6 +14,8 @@ from tiny import CONFIG, tiny_dataset, tiny_model
 
 from ttm_jax.engine.ttm import run_ttm
 
+pytestmark = pytest.mark.long
+
 SCRIPT = TESTS / "support" / "two_hosts.py"
 
 

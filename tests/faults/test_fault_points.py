@@ -7,6 +7,8 @@ from same_run import assert_same_run, run_here, start
 
 from ttm_jax.fault_points import VARIABLE
 
+pytestmark = pytest.mark.long
+
 # Where the first process dies. The ones that only a resumed run passes come below.
 FIRST = (
     "config written",

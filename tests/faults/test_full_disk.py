@@ -9,6 +9,8 @@ from same_run import assert_same_run, run_here, start
 
 from ttm_jax.fault_points import VARIABLE
 
+pytestmark = pytest.mark.long
+
 __all__ = ["read_only", "small_disk"]  # fixtures
 
 # What is left on the disk when iteration 2 begins. Its lines and scores need some kilobytes, its

@@ -7,6 +7,8 @@ import time
 import pytest
 from same_run import assert_same_run, run_here, start, stop_after
 
+pytestmark = pytest.mark.long
+
 RUNS, KILLS = 40, 5  # of the long test: 200 kills
 
 

@@ -17,6 +17,8 @@ from ttm_jax.data import world
 from ttm_jax.data.folder_reader import write_folder
 from ttm_jax.data.groups import Group
 
+pytestmark = pytest.mark.long
+
 KILLS = 20  # of the long test
 BOUND = (
     60  # seconds until a host must have noticed that another one is gone; it takes less than one
