@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from paths import TESTS
 
 ROOT = TESTS.parent
 
 
+@pytest.mark.long
 def test_solvers_agree():
     command = [sys.executable, "benchmarks/global_matching.py", "--dimension", "16"]
     more = ["--sizes", "150", "300", "--equal", "0.2"]

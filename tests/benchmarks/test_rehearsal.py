@@ -56,6 +56,7 @@ def site(tmp_path_factory):
         yield site
 
 
+@pytest.mark.long
 def test_the_models_come_from_the_hub_and_load(site, tmp_path):
     """In another process, because huggingface_hub reads its settings on import."""
     code = "import sys\nfrom ttm_jax.weights.hub import resolve\n"

@@ -228,6 +228,7 @@ class TestAnswer:
         assert {row["agree"] for row in rows} <= {"1", "2"}
         assert re.search(r"GroupMatch: .*over 2 seeds \d+\.\d\d ± ", done.out)
 
+    @pytest.mark.long
     def test_a_rate_is_found_where_nobody_recommends_one(self, command, models, folders, tmp_path):  # noqa: F811
         args = ("--model", models["siglip"], "--data", folders["mixed"], "--iterations", 1,
             "--epochs", 1, "--out", tmp_path / "out")  # fmt: skip
@@ -347,6 +348,7 @@ class TestMistakes:
         assert "already holds a run" in done.err
 
 
+@pytest.mark.long
 def test_killed_and_taken_up_again(adapt, folders, models, tmp_path):  # noqa: F811
     """SIGKILL in the middle; the same command ends with the files of an undisturbed run."""
     args = ["--model", models["siglip"], "--data", folders["unknown"], "--iterations", 6,
@@ -376,6 +378,7 @@ def test_killed_and_taken_up_again(adapt, folders, models, tmp_path):  # noqa: F
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
 
+@pytest.mark.long
 def test_the_worked_example_of_the_page(command, models, tmp_path, monkeypatch):  # noqa: F811
     """Every command of the example in docs/own_data.md, with a model that is at hand."""
     page = (REPO / "docs" / "own_data.md").read_text(encoding="utf-8")

@@ -148,6 +148,7 @@ def test_commands_in_the_text_exist_and_accept_their_flags(page, parse_only, mon
             assert name in COMMANDS or name == "experiments", f"{page}: {span}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=page_ids(PAGES))
 def test_snippets_run(page, command, tmp_path, monkeypatch):  # noqa: F811
     """In the order of the page, in one folder and one namespace: as a reader would."""

@@ -146,6 +146,7 @@ def test_the_cases_can_tell_loops_apart(name):
     assert min(exact.nearest) > 100 * noise.max(), "a unit stands too near the threshold"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_as_near_to_float64_as_pytorch_is_in_float32(name, folders):
     case = CASES[name]

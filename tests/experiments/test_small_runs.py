@@ -9,7 +9,10 @@ from configs.experiments import EXPERIMENTS
 from ttm_jax.files import read_json, read_lines
 
 # The tokenizers of the tiny models have few words, so they cut captions.
-pytestmark = pytest.mark.filterwarnings("ignore::ttm_jax.inputs.tokenize.CaptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ttm_jax.inputs.tokenize.CaptionWarning"),
+    pytest.mark.long,
+]
 FAMILY = {"siglip_b16": "siglip", "siglip_l16": "siglip", "clip_b16": "clip", "clip_b32": "clip"}
 GROUPS = 6
 OTHERS = ("simple_match", "ablation_metrics", "ablation_coverage")  # no Test-Time Matching
