@@ -19,6 +19,7 @@ from ttm_jax.models.transformer import Compute
 from ttm_jax.scorers.vqa.inputs import Sizes, common_start
 from ttm_jax.scorers.vqa.model import VQAModel, VQASettings
 from ttm_jax.scorers.vqa.scoring import QUESTIONS_AT_ONCE, batches, question_chunks
+from ttm_jax.training import sharding
 
 close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
 SIZES = [(32, 32), (32, 20), (16, 32), (40, 6)]  # one and several tiles, when split
@@ -78,6 +79,20 @@ class TestScores:
         scores = model.score(few, texts, batch_size=2)
         close(model.score(few[::-1], texts[::-1], batch_size=1)[::-1, ::-1], scores)
         close(model.score(few[1:2], texts[2:3])[0, 0], scores[1, 2])
+
+    def test_tiles_encoded_image_by_image_are_the_same(self, folder, pictures):
+        """Of two tiles each: their order must survive."""
+        model = tiny_vlm(folder, splitting=True)
+        vqa = model.vqa(sharding.make_mesh(jax.devices()[:1]))
+        pools, _ = model.read(pictures, captions(1))
+        tiles = pools.tile_index[:, :2]
+        assert len(np.unique(tiles)) > len(tiles)
+        state = {"params": model.params}
+        whole = quick_jit(vqa.features)(state, pools, tiles)
+        assert whole.shape[:2] == (len(pictures), 2 * model.config.tile_tokens)
+        for at_once in (1, 2):
+            parts = quick_jit(partial(vqa.features, at_once=at_once))(state, pools, tiles)
+            close(parts, whole)
 
     def test_other_questions_and_answers(self, folder, pictures):
         model = tiny_vlm(folder)
