@@ -15,7 +15,7 @@ from ttm_jax.cli.exit_codes import run
 from ttm_jax.cli.options import option, parse
 from ttm_jax.hosts.join import Hosts, join
 
-STAGES = ("words", "reading", "together")
+STAGES = ("words", "reading", "together", "positions")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Args:
     """Random seed; another one gives other weights of the same quality."""
     steps: Annotated[int | None, option("N", "the recipe's")] = None
     """Steps of each stage, for a quick trial."""
+    start: Annotated[Path | None, option("PATH")] = None
+    """Run only the last stage, from the weights in this folder, which the first three have made."""
     hosts: Hosts = "auto"
     """Let the first of several hosts do it (TPU pod, SLURM, ...), or do not look for others."""
 
@@ -53,7 +55,7 @@ def main() -> None:
         if step % 100 == 0 or step == steps:
             print(f"{stage}: step {step}/{steps}  loss {float(loss):.3f}", flush=True)
 
-    print(pretrain(recipe, folder, show))
+    print(pretrain(recipe, folder, show, args.start))
     print(measure(folder))
 
 

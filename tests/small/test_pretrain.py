@@ -11,16 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttm_jax.data.world import TrainingText, training_captions
-from ttm_jax.data.world.rearranged import TURNS
 from ttm_jax.data.world.training import training_scene
 from ttm_jax.files import read_json
 from ttm_jax.inputs.clean_text import canonical_siglip
-from ttm_jax.inputs.tokenize import CaptionTokenizer
 from ttm_jax.load import load_model
 from ttm_jax.small.batches import find_albums
-from ttm_jax.small.corpus import Corpus, make_corpus, write_captions
 from ttm_jax.small.ngrams import find_ngrams, label, ngrams
 from ttm_jax.small.places import SIDE_WORDS, find_places, label_places, places
+from ttm_jax.small.positions import learn_positions
 from ttm_jax.small.pretrain import curve, make_module, pretrain, write_folder_files
 from ttm_jax.small.recipe import RECIPES, Recipe, Stage
 from ttm_jax.small.stages import learn_to_read, learn_together, learn_words
@@ -109,68 +107,42 @@ def small(request) -> Recipe:
     return replace(
         RECIPES[request.param],
         width=32, heads=1, depth=1, image_size=24, text_length=40, scenes=300, rewordings=2,
-        batch=16, ngrams=20, album_size=2, words=stage, reading=stage, together=stage,
-        rearranged=12,
+        batch=8, ngrams=20, album_size=2, words=stage, reading=stage, together=stage,
+        positions=stage, rearranged=12,
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def corpus(small, tmp_path_factory) -> tuple[Corpus, CaptionTokenizer, list[list[str]]]:
-    captions = write_captions(small)
-    tokenizer = write_folder_files(tmp_path_factory.mktemp("files"), small, captions[0])
-    return make_corpus(small, captions, tokenizer), tokenizer, captions
-
-
-def test_the_corpus_says_the_same_in_captions_tokens_and_labels(small, corpus):
-    data, tokenizer, captions = corpus
-    rows = small.scenes + TURNS * small.rearranged
-    assert data.images.shape == (rows, 24, 24, 3)
-    assert data.tokens.shape[:2] == data.words.shape[:2] == data.places.shape[:2] == (2, rows)
-    sides = find_places([text for draw in captions for text in draw])
-    for draw, row in ((0, 3), (1, small.scenes - 1), (0, small.scenes), (1, rows - 1)):
-        text = captions[draw][row]
-        assert np.array_equal(data.tokens[draw, row], tokenizer([text]).ids[0])
-        assert {sides[n] for n in np.flatnonzero(data.places[draw, row])} == places(text)
-    assert data.places[:, small.scenes :].mean() > data.places[:, : small.scenes].mean()
-
-
-def test_a_batch_has_whole_rearranged_scenes_and_then_albums(small, corpus):
-    rows, said = corpus[0].draw(small, np.random.default_rng(0))
-    turned = TURNS * (int(small.batch * small.rearranged_share) // TURNS)
-    assert len(rows) == len(said) == small.batch
-    assert turned > 0
-    moved = rows[:turned].reshape(-1, TURNS) - small.scenes
-    assert (moved % TURNS == np.arange(TURNS)).all()
-    assert (moved // TURNS == moved[:, :1] // TURNS).all()
-    assert (rows[turned:] < small.scenes).all()
-    albums = int((small.batch - turned) * small.album_share) // small.album_size
-    for a, b in rows[turned:][: 2 * albums].reshape(-1, 2).tolist():
-        assert looks(a) == looks(b)
-
-
-def test_each_stage_changes_what_it_should(small, corpus):
-    data, tokenizer, _ = corpus
+def test_each_stage_changes_what_it_should(small, tmp_path):
+    scenes = SCENES[: small.scenes]
+    captions = [training_captions(0, small.scenes, small.text, draw=draw) for draw in (0, 1)]
+    tokenizer = write_folder_files(tmp_path, small, captions[0])
+    tokens = np.stack([tokenizer(draw).ids for draw in captions])
+    images = np.random.default_rng(0).integers(0, 256, (small.scenes, 24, 24, 3)).astype(np.uint8)
     module = make_module(small, tokenizer)
-    sample = jnp.zeros((1, 24, 24, 3)), jnp.asarray(data.tokens[0, :1])
-    first = module.init(jax.random.key(0), *sample)["params"]
+    first = module.init(jax.random.key(0), jnp.zeros((1, 24, 24, 3)), jnp.asarray(tokens[0, :1]))[
+        "params"
+    ]
     losses: list[float] = []
 
     def note(step, loss):
         losses.append(float(loss))
 
-    words, head = learn_words(small, module, first, data, note)
-    assert head["kernel"].shape == (small.width, data.places.shape[-1])
-    read, read_head = learn_to_read(small, module, words, head, data, note)
-    both = learn_together(small, module, read, read_head, data, note)
-    assert len(losses) == 9
+    words = learn_words(small, module, first, images, captions, note)
+    batches = find_albums(scenes, 2)
+    assert batches.albums
+    read = learn_to_read(small, module, words, images, tokens, batches, note)
+    both = learn_together(small, module, read, images, tokens, batches, note)
+    last = learn_positions(small, module, both, images, captions, tokens, tokenizer, batches, note)
+    assert len(losses) == 12
     assert np.isfinite(losses).all()
     assert not same(first["img"], words["img"])
     assert same(first["txt"], words["txt"])
     assert same(words["img"], read["img"])
     assert not same(words["txt"], read["txt"])
-    assert not same(head, read_head)
     assert not same(read["img"], both["img"])
     assert not same(read["txt"], both["txt"])
+    assert not same(both["img"], last["img"])
+    assert not same(both["txt"], last["txt"])
 
 
 def test_varied_images_differ_in_appearance_and_keep_their_content():
@@ -219,7 +191,10 @@ def test_the_same_recipe_gives_the_same_model(small, tmp_path):
     )
     a, b = (load_model(tmp_path / name) for name in ("a", "b"))
     assert same(a.params, b.params)
-    assert set(records[0]["curves"]) == {"words", "reading", "together"}
+    assert set(records[0]["curves"]) == {"words", "reading", "together", "positions"}
+    more = pretrain(small, tmp_path / "c", start=tmp_path / "a")
+    assert set(more["curves"]) == {"positions"}
+    assert not same(load_model(tmp_path / "c").params, a.params)
     captions = ["a red star", "a blue circle"]
     picture = np.zeros((40, 30, 3), np.uint8)
     assert a.score([picture], captions).shape == (1, 2)

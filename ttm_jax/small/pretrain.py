@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ttm_jax.data.world import training_captions, training_pairs
+from ttm_jax.data.world.training import training_scene
 from ttm_jax.errors import InputError
 from ttm_jax.files import write_json
 from ttm_jax.inputs.model_advice import ADVICE
@@ -23,7 +25,8 @@ from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
 from ttm_jax.models.clip import CLIP, CLIPConfig
 from ttm_jax.models.siglip import SigLIP, SigLIPConfig
 from ttm_jax.models.transformer import Compute, TowerConfig
-from ttm_jax.small.corpus import make_corpus, write_captions
+from ttm_jax.small.batches import find_albums
+from ttm_jax.small.positions import learn_positions
 from ttm_jax.small.recipe import Recipe
 from ttm_jax.small.settings import small_advice
 from ttm_jax.small.stages import learn_to_read, learn_together, learn_words
@@ -75,12 +78,16 @@ def pretrain(
     recipe: Recipe,
     folder: Path,
     on_step: Callable[[str, int, Any], None] = lambda stage, step, loss: None,
+    start: Path | None = None,
 ) -> dict[str, Any]:
-    """Train according to the recipe, save a Hugging Face folder and return a training record."""
+    """Train according to the recipe, save a Hugging Face folder and return a training record.
+
+    With `start`, a folder of the same recipe, only the last stage is run, from the weights there.
+    """
     if folder.exists():
         raise InputError(f"{folder} exists already; give the name of a new folder")
     with TemporaryDirectory() as files:
-        return _pretrain(recipe, folder, Path(files), on_step)
+        return _pretrain(recipe, folder, Path(files), on_step, start)
 
 
 def curve(losses: Sequence[Any], points: int = 20) -> list[float]:
@@ -90,12 +97,25 @@ def curve(losses: Sequence[Any], points: int = 20) -> list[float]:
 
 
 def _pretrain(
-    recipe: Recipe, folder: Path, files: Path, on_step: Callable[[str, int, Any], None]
+    recipe: Recipe,
+    folder: Path,
+    files: Path,
+    on_step: Callable[[str, int, Any], None],
+    start: Path | None,
 ) -> dict[str, Any]:
     began = time.perf_counter()
-    captions = write_captions(recipe)
-    tokenizer = write_folder_files(files, recipe, [c for draw in captions for c in draw])
-    corpus = make_corpus(recipe, captions, tokenizer)
+    images, _ = training_pairs(recipe.seed, recipe.scenes, recipe.text, recipe.image_size)
+    captions = [
+        training_captions(recipe.seed, recipe.scenes, recipe.text, draw=draw)
+        for draw in range(recipe.rewordings)
+    ]
+    if start is None:
+        tokenizer = write_folder_files(files, recipe, [c for draw in captions for c in draw])
+    else:  # another version of sentencepiece would learn another vocabulary from the same captions
+        files, tokenizer = start, load_tokenizer(start, recipe.family, recipe.text_length)
+    tokens = np.stack([tokenizer(draw).ids for draw in captions])
+    scenes = [training_scene(recipe.seed, number) for number in range(recipe.scenes)]
+    batches = find_albums(scenes, recipe.album_size)
     module = make_module(recipe, tokenizer)
     losses: dict[str, list[Any]] = defaultdict(list)
 
@@ -106,18 +126,24 @@ def _pretrain(
 
         return note
 
-    size = recipe.image_size
-    sample = jnp.zeros((1, size, size, 3)), jnp.asarray(corpus.tokens[0, :1])
-    params = module.init(jax.random.key(recipe.seed), *sample)["params"]
-    params, head = learn_words(recipe, module, params, corpus, say("words"))
-    params, head = learn_to_read(recipe, module, params, head, corpus, say("reading"))
-    params = learn_together(recipe, module, params, head, corpus, say("together"))
+    if start is None:
+        sample = jnp.zeros((1, recipe.image_size, recipe.image_size, 3)), jnp.asarray(tokens[0, :1])
+        params = module.init(jax.random.key(recipe.seed), *sample)["params"]
+        params = learn_words(recipe, module, params, images, captions, say("words"))
+        params = learn_to_read(recipe, module, params, images, tokens, batches, say("reading"))
+        params = learn_together(recipe, module, params, images, tokens, batches, say("together"))
+    else:
+        params = huggingface.load(start).params
+    params = learn_positions(
+        recipe, module, params, images, captions, tokens, tokenizer, batches, say("positions")
+    )
     params = jax.tree.map(np.asarray, params)
     huggingface.save(folder, module.config, params, extra_files_from=files)
     record = {
         "recipe": asdict(recipe),
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "minutes": round((time.perf_counter() - began) / 60, 1),
+        "start": None if start is None else str(start),
         "curves": {stage: curve(values) for stage, values in losses.items()},
     }
     write_json(folder / "recipe.json", record)

@@ -33,23 +33,27 @@ class Recipe:
     weight_decay: float = 0.05
     ngrams: int = 1200
     """Number of words and bigrams that the image tower learns to predict."""
-    album_share: float = 0.7
-    """Fraction of the rest of a batch made of albums: images with the same shapes and colours."""
+    album_share: float = 0.5
+    """Fraction of a contrastive batch made of albums: images with the same shapes and colours."""
     album_size: int = 4
-    rearranged: int = 6000
-    """Number of scenes that are also shown with the objects in other places."""
-    rearranged_share: float = 0.4
-    """Fraction of a batch that is made of them."""
-    vary: float = 0.3
-    """How much light, colour cast, haze and noise vary in the images of a batch, 0 to 1."""
     words: Stage = Stage(4000, 2e-3)
     """Trains only the image tower."""
     reading: Stage = Stage(5000, 1e-3)
     """Trains the text tower, with the image tower frozen."""
-    together: Stage = Stage(1200, 5e-4)
+    together: Stage = Stage(1000, 2e-4)
     """Trains both towers."""
+    positions: Stage = Stage(1500, 1e-3)
+    """Trains both towers and a head that predicts which thing is on which side."""
     place_weight: float = 0.3
-    """Weight of predicting which thing is on which side, relative to the contrastive loss."""
+    """Weight of that head's loss, relative to the contrastive loss."""
+    rearranged: int = 6000
+    """Number of scenes of which the last stage also shows the objects in other places."""
+    rearranged_share: float = 0.4
+    """Fraction of a batch of the last stage that is made of them."""
+    position_albums: float = 1.0
+    """`album_share` in the rest of a batch of the last stage."""
+    vary: float = 0.2
+    """How much light, colour cast, haze and noise vary in the images of the last two stages."""
     text: TrainingText = field(
         default_factory=lambda: TrainingText(relation=0.4, omit=0.1, color=0.95)
     )
@@ -58,4 +62,4 @@ class Recipe:
     )
 
 
-RECIPES = {family: Recipe(family) for family in ("siglip", "clip")}
+RECIPES = {"siglip": Recipe("siglip"), "clip": Recipe("clip", vary=0.1)}

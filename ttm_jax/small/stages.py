@@ -1,14 +1,14 @@
-"""The three stages of pretraining: words, reading, together.
+"""The first three stages of pretraining: words, reading, together. The fourth is in positions.py.
 
 1. Words: the image tower and a linear head learn to predict which words and bigrams the caption of
-   an image contains (visual n-grams; Li et al., ICCV 2017), and which thing is on which side.
+   an image contains (visual n-grams; Li et al., ICCV 2017). The head is then discarded.
 2. Reading: the image tower is frozen and its embeddings are computed once. The text tower learns to
-   match them with the contrastive loss (Zhai et al., "LiT", CVPR 2022) and, through the same head,
-   to predict which thing is on which side.
-3. Together: both towers are trained with both losses. The head is then discarded.
+   match them with the contrastive loss (Zhai et al., "LiT", CVPR 2022).
+3. Together: both towers are trained with the contrastive loss at a small learning rate, and the
+   images vary in light, colour and noise.
 
 The contrastive loss alone, from scratch, needs a thousand steps to learn colours and several
-thousand to learn shapes: too long for a laptop. Positions it does not find at all.
+thousand to learn shapes: too long for a laptop.
 """
 
 from functools import partial
@@ -16,9 +16,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int32, UInt8
 
-from ttm_jax.small.corpus import Corpus
+from ttm_jax.small.batches import Batches
 from ttm_jax.small.fitting import (
     Module,
     OnStep,
@@ -27,81 +27,98 @@ from ttm_jax.small.fitting import (
     fit,
     head_loss,
     new_head,
+    normalised,
 )
+from ttm_jax.small.ngrams import find_ngrams, label
 from ttm_jax.small.recipe import Recipe
 from ttm_jax.small.vary import vary
 
 _ENCODE = 500
-Head = dict[str, Array]
 
 
 def learn_words(
-    recipe: Recipe, module: Module, params: Any, corpus: Corpus, on_step: OnStep
-) -> tuple[Any, Head]:
-    """Train the image tower to predict words and places; return also the head for places."""
-    often = [part[0].mean(axis=0, dtype=np.float32) for part in (corpus.words, corpus.places)]
-    head = new_head(recipe, np.concatenate(often))
+    recipe: Recipe,
+    module: Module,
+    params: Any,
+    images: UInt8[np.ndarray, "scene h w 3"],
+    captions: list[list[str]],
+    on_step: OnStep,
+) -> Any:
+    """Train the image tower to predict words; the text tower is unchanged."""
+    known = find_ngrams(captions[0], recipe.ngrams)
+    labels = np.stack([label(draw, known) for draw in captions])
+    head = new_head(recipe, labels[0].mean(axis=0, dtype=np.float32))
     rng = np.random.default_rng([recipe.seed, 1])
 
     def draw() -> tuple[np.ndarray, np.ndarray]:
-        rows, said = corpus.draw(recipe, rng)
-        labels = np.concatenate([corpus.words[said, rows], corpus.places[said, rows]], axis=1)
-        return vary(rng, corpus.images[rows], recipe.vary), labels
+        rows = rng.integers(0, recipe.scenes, recipe.batch)
+        return images[rows], labels[rng.integers(0, len(labels), recipe.batch), rows]
 
     def loss(moving: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         tower, head = moving
         found = encode_images(recipe, module, {**params, "img": tower}, batch[0])
         return head_loss(head, found, batch[1])
 
-    tower, head = fit(recipe, recipe.words, (params["img"], head), loss, draw, on_step)
-    places = corpus.places.shape[-1]
-    return {**params, "img": tower}, {name: part[..., -places:] for name, part in head.items()}
+    tower, _ = fit(recipe, recipe.words, (params["img"], head), loss, draw, on_step)
+    return {**params, "img": tower}
 
 
 def learn_to_read(
-    recipe: Recipe, module: Module, params: Any, head: Head, corpus: Corpus, on_step: OnStep
-) -> tuple[Any, Head]:
+    recipe: Recipe,
+    module: Module,
+    params: Any,
+    images: UInt8[np.ndarray, "scene h w 3"],
+    tokens: Int32[np.ndarray, "draw scene length"],
+    batches: Batches,
+    on_step: OnStep,
+) -> Any:
     """Train the text tower, temperature and bias to match the frozen image tower."""
     encode = jax.jit(partial(encode_images, recipe, module))
-    portions = range(0, len(corpus.images), _ENCODE)
-    found = np.concatenate([encode(params, corpus.images[i : i + _ENCODE]) for i in portions])
+    portions = range(0, recipe.scenes, _ENCODE)
+    found = np.concatenate([encode(params, images[i : i + _ENCODE]) for i in portions])
     rng = np.random.default_rng([recipe.seed, 2])
     apply: Any = module.apply
 
-    def draw() -> tuple[np.ndarray, ...]:
-        rows, said = corpus.draw(recipe, rng)
-        return found[rows], corpus.tokens[said, rows], corpus.places[said, rows]
-
-    def loss(moving: Any, batch: tuple[Array, Array, Array]) -> Float[Array, ""]:
-        variables = {"params": {**params, **moving[0]}}
+    def loss(moving: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        variables = {"params": {**params, **moving}}
         texts = apply(variables, batch[1], method="encode_text")
-        logits = apply(variables, batch[0], texts, method="logits")
-        places = head_loss(moving[1], texts, batch[2])
-        return contrastive(recipe, logits) + recipe.place_weight * places
+        return contrastive(recipe, apply(variables, batch[0], texts, method="logits"))
 
-    text = {name: value for name, value in params.items() if name != "img"}
-    text, head = fit(recipe, recipe.reading, (text, head), loss, draw, on_step)
-    return {**params, **text}, head
+    moving = {name: value for name, value in params.items() if name != "img"}
+    draw = partial(draw_pairs, recipe, rng, batches, found, tokens)
+    return {**params, **fit(recipe, recipe.reading, moving, loss, draw, on_step)}
 
 
 def learn_together(
-    recipe: Recipe, module: Module, params: Any, head: Head, corpus: Corpus, on_step: OnStep
+    recipe: Recipe,
+    module: Module,
+    params: Any,
+    images: UInt8[np.ndarray, "scene h w 3"],
+    tokens: Int32[np.ndarray, "draw scene length"],
+    batches: Batches,
+    on_step: OnStep,
 ) -> Any:
     """Train both towers."""
     rng = np.random.default_rng([recipe.seed, 3])
     apply: Any = module.apply
 
-    def draw() -> tuple[np.ndarray, ...]:
-        rows, said = corpus.draw(recipe, rng)
-        pixels = vary(rng, corpus.images[rows], recipe.vary)
-        return pixels, corpus.tokens[said, rows], corpus.places[said, rows]
+    def loss(params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        pixels = normalised(recipe, batch[0])
+        return contrastive(recipe, apply({"params": params}, pixels, batch[1]))
 
-    def loss(moving: Any, batch: tuple[Array, Array, Array]) -> Float[Array, ""]:
-        params, head = moving
-        images = encode_images(recipe, module, params, batch[0])
-        texts = apply({"params": params}, batch[1], method="encode_text")
-        logits = apply({"params": params}, images, texts, method="logits")
-        places = head_loss(head, images, batch[2]) + head_loss(head, texts, batch[2])
-        return contrastive(recipe, logits) + recipe.place_weight * places
+    def draw() -> tuple[np.ndarray, np.ndarray]:
+        pixels, ids = draw_pairs(recipe, rng, batches, images, tokens)
+        return vary(rng, pixels, recipe.vary), ids
 
-    return fit(recipe, recipe.together, (params, head), loss, draw, on_step)[0]
+    return fit(recipe, recipe.together, params, loss, draw, on_step)
+
+
+def draw_pairs(
+    recipe: Recipe,
+    rng: np.random.Generator,
+    batches: Batches,
+    pictures: np.ndarray,
+    tokens: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    rows = batches.draw(rng, recipe.batch, recipe.album_share, recipe.album_size)
+    return pictures[rows], tokens[rng.integers(0, len(tokens), recipe.batch), rows]
