@@ -62,4 +62,7 @@ class Recipe:
     )
 
 
-RECIPES = {"siglip": Recipe("siglip"), "clip": Recipe("clip", vary=0.1)}
+RECIPES: dict[Family, Recipe] = {
+    "siglip": Recipe("siglip"),
+    "clip": Recipe("clip", vary=0.1),
+}
