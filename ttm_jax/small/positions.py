@@ -5,6 +5,7 @@ which thing is on which side according to the caption. Part of each batch are al
 scenes in which only the places of the objects differ (ttm_jax/data/world/rearranged.py).
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,9 @@ def learn_positions(
     tokenizer: CaptionTokenizer,
     batches: Batches,
     on_step: OnStep,
+    first: int = 0,
 ) -> Any:
-    """Train both towers; the head is then discarded."""
+    """Train both towers in rounds, from number `first` on; the head is discarded after each."""
     scenes = rearranged_scenes(recipe.seed, recipe.rearranged)
     moved_images = rearranged_images(scenes, recipe.image_size)
     moved = [
@@ -48,10 +50,9 @@ def learn_positions(
         np.stack([label_places(draw, known) for draw in draws]) for draws in (captions, moved)
     )
     often = (labels[0].mean(axis=0) + moved_labels[0].mean(axis=0)) / 2
-    rng = np.random.default_rng([recipe.seed, 4])
     albums = int(recipe.batch * recipe.rearranged_share) // TURNS
 
-    def draw() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         album = rng.integers(0, len(scenes), albums)
         turned = (TURNS * album[:, None] + np.arange(TURNS)).ravel()
         rest = recipe.batch - len(turned)
@@ -73,5 +74,8 @@ def learn_positions(
         logits = apply(variables, shown, said, method="logits")
         return contrastive(recipe, logits) + recipe.place_weight * places
 
-    head = new_head(recipe, often.astype(np.float32))
-    return fit(recipe, recipe.positions, (params, head), loss, draw, on_step)[0]
+    for number in range(first, recipe.rounds):
+        some = partial(draw, np.random.default_rng([recipe.seed, 4 + number]))
+        head = new_head(recipe, often.astype(np.float32))
+        params, _ = fit(recipe, recipe.positions, (params, head), loss, some, on_step)
+    return params

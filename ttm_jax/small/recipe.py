@@ -44,6 +44,8 @@ class Recipe:
     """Trains both towers."""
     positions: Stage = Stage(1500, 1e-3)
     """Trains both towers and a head that predicts which thing is on which side."""
+    rounds: int = 2
+    """How often the last stage is run, each time with a new head, warm-up and decay."""
     place_weight: float = 0.3
     """Weight of that head's loss, relative to the contrastive loss."""
     rearranged: int = 6000
