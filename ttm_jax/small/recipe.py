@@ -16,7 +16,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines the weights."""
+    """Everything that determines the weights. Those that ship are older: see their recipe.json."""
 
     family: Family
     seed: int = 0
