@@ -29,7 +29,7 @@ class Args:
     steps: Annotated[int | None, option("N", "the recipe's")] = None
     """Steps of each stage, for a quick trial."""
     start: Annotated[Path | None, option("PATH")] = None
-    """Run only the last stage, from the weights in this folder, which the first three have made."""
+    """Run only the last round of the last stage, from the weights in this folder."""
     hosts: Hosts = "auto"
     """Let the first of several hosts do it (TPU pod, SLURM, ...), or do not look for others."""
 

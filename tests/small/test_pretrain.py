@@ -23,6 +23,7 @@ from ttm_jax.small.pretrain import curve, make_module, pretrain, write_folder_fi
 from ttm_jax.small.recipe import RECIPES, Recipe, Stage
 from ttm_jax.small.stages import learn_to_read, learn_together, learn_words
 from ttm_jax.small.tokenizers import count_pieces, write_siglip_tokenizer
+from ttm_jax.small.vary import vary
 
 SCENES = [training_scene(0, number) for number in range(1500)]
 ALBUMS = find_albums(SCENES, 3)
@@ -132,7 +133,7 @@ def test_each_stage_changes_what_it_should(small, tmp_path):
     read = learn_to_read(small, module, words, images, tokens, batches, note)
     both = learn_together(small, module, read, images, tokens, batches, note)
     last = learn_positions(small, module, both, images, captions, tokens, tokenizer, batches, note)
-    assert len(losses) == 12
+    assert len(losses) == 9 + 3 * small.rounds
     assert np.isfinite(losses).all()
     assert not same(first["img"], words["img"])
     assert same(first["txt"], words["txt"])
@@ -142,6 +143,19 @@ def test_each_stage_changes_what_it_should(small, tmp_path):
     assert not same(read["txt"], both["txt"])
     assert not same(both["img"], last["img"])
     assert not same(both["txt"], last["txt"])
+
+
+def test_varied_images_differ_in_appearance_and_keep_their_content():
+    images = np.zeros((64, 16, 16, 3), np.uint8) + 40
+    images[:, :, 8:] = 200
+    varied = vary(np.random.default_rng(0), images, 0.4)
+    assert varied.dtype == np.uint8
+    assert varied.shape == images.shape
+    assert len({image.tobytes() for image in varied}) == len(images)
+    assert (varied[:, :, 8:].mean(axis=(1, 2, 3)) > varied[:, :, :8].mean(axis=(1, 2, 3))).all()
+    assert np.array_equal(vary(np.random.default_rng(0), images, 0.0), images)
+    again = vary(np.random.default_rng(0), images, 0.4)
+    assert np.array_equal(again, varied)
 
 
 def same(a, b) -> bool:
@@ -179,7 +193,8 @@ def test_the_same_recipe_gives_the_same_model(small, tmp_path):
     assert same(a.params, b.params)
     assert set(records[0]["curves"]) == {"words", "reading", "together", "positions"}
     more = pretrain(small, tmp_path / "c", start=tmp_path / "a")
-    assert set(more["curves"]) == {"positions"}
+    assert {stage: len(values) for stage, values in more["curves"].items()} == {"positions": 3}
+    assert more["start"]["minutes"] == records[0]["minutes"]
     assert not same(load_model(tmp_path / "c").params, a.params)
     captions = ["a red star", "a blue circle"]
     picture = np.zeros((40, 30, 3), np.uint8)

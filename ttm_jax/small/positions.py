@@ -5,6 +5,7 @@ which thing is on which side according to the caption. Part of each batch are al
 scenes in which only the places of the objects differ (ttm_jax/data/world/rearranged.py).
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ttm_jax.small.batches import Batches
 from ttm_jax.small.fitting import Module, OnStep, contrastive, fit, head_loss, new_head, normalised
 from ttm_jax.small.places import find_places, label_places
 from ttm_jax.small.recipe import Recipe
+from ttm_jax.small.vary import vary
 
 
 def learn_positions(
@@ -33,8 +35,9 @@ def learn_positions(
     tokenizer: CaptionTokenizer,
     batches: Batches,
     on_step: OnStep,
+    first: int = 0,
 ) -> Any:
-    """Train both towers; the head is then discarded."""
+    """Train both towers in rounds, from number `first` on; the head is discarded after each."""
     scenes = rearranged_scenes(recipe.seed, recipe.rearranged)
     moved_images = rearranged_images(scenes, recipe.image_size)
     moved = [
@@ -47,18 +50,17 @@ def learn_positions(
         np.stack([label_places(draw, known) for draw in draws]) for draws in (captions, moved)
     )
     often = (labels[0].mean(axis=0) + moved_labels[0].mean(axis=0)) / 2
-    rng = np.random.default_rng([recipe.seed, 4])
     albums = int(recipe.batch * recipe.rearranged_share) // TURNS
 
-    def draw() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         album = rng.integers(0, len(scenes), albums)
         turned = (TURNS * album[:, None] + np.arange(TURNS)).ravel()
         rest = recipe.batch - len(turned)
-        rows = batches.draw(rng, rest, recipe.album_share, recipe.album_size)
+        rows = batches.draw(rng, rest, recipe.position_albums, recipe.album_size)
         said = rng.integers(0, recipe.rewordings, recipe.batch)
         a, b = said[: len(turned)], said[len(turned) :]
         return (
-            np.concatenate([moved_images[turned], images[rows]]),
+            vary(rng, np.concatenate([moved_images[turned], images[rows]]), recipe.vary),
             np.concatenate([moved_tokens[a, turned], tokens[b, rows]]),
             np.concatenate([moved_labels[a, turned], labels[b, rows]]),
         )
@@ -72,5 +74,8 @@ def learn_positions(
         logits = apply(variables, shown, said, method="logits")
         return contrastive(recipe, logits) + recipe.place_weight * places
 
-    head = new_head(recipe, often.astype(np.float32))
-    return fit(recipe, recipe.positions, (params, head), loss, draw, on_step)[0]
+    for number in range(first, recipe.rounds):
+        some = partial(draw, np.random.default_rng([recipe.seed, 4 + number]))
+        head = new_head(recipe, often.astype(np.float32))
+        params, _ = fit(recipe, recipe.positions, (params, head), loss, some, on_step)
+    return params

@@ -18,7 +18,7 @@ import numpy as np
 from ttm_jax.data.world import training_captions, training_pairs
 from ttm_jax.data.world.training import training_scene
 from ttm_jax.errors import InputError
-from ttm_jax.files import write_json
+from ttm_jax.files import read_json, write_json
 from ttm_jax.inputs.model_advice import ADVICE
 from ttm_jax.inputs.preprocess import ImageProcessor
 from ttm_jax.inputs.tokenize import CaptionTokenizer, load_tokenizer
@@ -82,7 +82,8 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train according to the recipe, save a Hugging Face folder and return a training record.
 
-    With `start`, a folder of the same recipe, only the last stage is run, from the weights there.
+    With `start`, a folder of the same recipe with one round less, only the last round of the last
+    stage is run, from the weights there.
     """
     if folder.exists():
         raise InputError(f"{folder} exists already; give the name of a new folder")
@@ -94,6 +95,12 @@ def curve(losses: Sequence[Any], points: int = 20) -> list[float]:
     """The mean loss of each of `points` equal portions of a stage, to three decimals."""
     portions = np.array_split(np.asarray(losses, float), min(points, len(losses)))
     return [round(float(portion.mean()), 3) for portion in portions]
+
+
+def _origin(start: Path) -> dict[str, Any]:
+    """What the weights in this folder were made with, as far as it says."""
+    path = start / "recipe.json"
+    return read_json(path) if path.is_file() else {"folder": str(start)}
 
 
 def _pretrain(
@@ -135,15 +142,16 @@ def _pretrain(
     else:
         params = huggingface.load(start).params
     params = learn_positions(
-        recipe, module, params, images, captions, tokens, tokenizer, batches, say("positions")
-    )
+        recipe, module, params, images, captions, tokens, tokenizer, batches, say("positions"),
+        first=0 if start is None else recipe.rounds - 1,
+    )  # fmt: skip
     params = jax.tree.map(np.asarray, params)
     huggingface.save(folder, module.config, params, extra_files_from=files)
     record = {
         "recipe": asdict(recipe),
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "minutes": round((time.perf_counter() - began) / 60, 1),
-        "start": None if start is None else str(start),
+        "start": None if start is None else _origin(start),
         "curves": {stage: curve(values) for stage, values in losses.items()},
     }
     write_json(folder / "recipe.json", record)

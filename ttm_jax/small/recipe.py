@@ -16,7 +16,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines the weights."""
+    """Everything that determines the weights. Those that ship are older: see their recipe.json."""
 
     family: Family
     seed: int = 0
@@ -44,12 +44,18 @@ class Recipe:
     """Trains both towers."""
     positions: Stage = Stage(1500, 1e-3)
     """Trains both towers and a head that predicts which thing is on which side."""
+    rounds: int = 2
+    """How often the last stage is run, each time with a new head, warm-up and decay."""
     place_weight: float = 0.3
     """Weight of that head's loss, relative to the contrastive loss."""
     rearranged: int = 6000
     """Number of scenes of which the last stage also shows the objects in other places."""
-    rearranged_share: float = 0.5
+    rearranged_share: float = 0.4
     """Fraction of a batch of the last stage that is made of them."""
+    position_albums: float = 1.0
+    """`album_share` in the rest of a batch of the last stage."""
+    vary: float = 0.2
+    """How much light, colour cast, haze and noise vary in the images of the last two stages."""
     text: TrainingText = field(
         default_factory=lambda: TrainingText(relation=0.4, omit=0.1, color=0.95)
     )
@@ -58,4 +64,7 @@ class Recipe:
     )
 
 
-RECIPES = {family: Recipe(family) for family in ("siglip", "clip")}
+RECIPES: dict[Family, Recipe] = {
+    "siglip": Recipe("siglip"),
+    "clip": Recipe("clip", vary=0.1),
+}

@@ -4,7 +4,8 @@
    an image contains (visual n-grams; Li et al., ICCV 2017). The head is then discarded.
 2. Reading: the image tower is frozen and its embeddings are computed once. The text tower learns to
    match them with the contrastive loss (Zhai et al., "LiT", CVPR 2022).
-3. Together: both towers are trained with the contrastive loss at a small learning rate.
+3. Together: both towers are trained with the contrastive loss at a small learning rate, and the
+   images vary in light, colour and noise.
 
 The contrastive loss alone, from scratch, needs a thousand steps to learn colours and several
 thousand to learn shapes: too long for a laptop.
@@ -30,6 +31,7 @@ from ttm_jax.small.fitting import (
 )
 from ttm_jax.small.ngrams import find_ngrams, label
 from ttm_jax.small.recipe import Recipe
+from ttm_jax.small.vary import vary
 
 _ENCODE = 500
 
@@ -104,7 +106,10 @@ def learn_together(
         pixels = normalised(recipe, batch[0])
         return contrastive(recipe, apply({"params": params}, pixels, batch[1]))
 
-    draw = partial(draw_pairs, recipe, rng, batches, images, tokens)
+    def draw() -> tuple[np.ndarray, np.ndarray]:
+        pixels, ids = draw_pairs(recipe, rng, batches, images, tokens)
+        return vary(rng, pixels, recipe.vary), ids
+
     return fit(recipe, recipe.together, params, loss, draw, on_step)
 
 
